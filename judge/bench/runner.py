@@ -5,38 +5,28 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import secrets
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from judge.bench.compiling.plan import CompilePlan
 from judge.bench.compiling.report import CompileReport
-from judge.bench.compiling.stage import COMPILE, CompileStage, StubPlan, open_pool, outcome_of
+from judge.bench.compiling.stage import COMPILE, CompileStage, open_pool, outcome_of
 from judge.bench.device.gpu_lock import open_lock
-from judge.bench.device.lock_table import LockTable
-from judge.bench.device.nvml import gpu_readings
-from judge.bench.exchange import seal
-from judge.bench.exchange.fields import BadClaim
-from judge.bench.exchange.reports import Sealed, heard
-from judge.bench.exchange.wire import WireGarbage
+from judge.bench.foreign.places import as_loaded, placed
 from judge.bench.foreign.sources import LoadError, check_source
 from judge.bench.interpreting.calibration import model_for
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.processes.baselines import Baselines, KnownTimes
-from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, private_folder, wipe
+from judge.bench.processes.conducting import Conductor
 from judge.bench.processes.cores import CorePlan, plan_for
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.jobs import BREAKS_OFF, BREAKS_OFF_FIX, AdmissionPlan, EvaluationPlan, SealingPlan
-from judge.bench.processes.kept_referees import AHEAD_S, KeptReferees
-from judge.bench.processes.listening import FORGES_FIX, Listening
-from judge.bench.processes.stopping import look
-from judge.bench.processes.watching import Broken, Watch, fit_to_stay
-from judge.bench.sandboxing.sandbox import missing
+from judge.bench.processes.kept_referees import KeptReferees
+from judge.bench.processes.known_problem import KNOWN, KNOWN_RIGHT, crowded
+from judge.bench.processes.listening import Progress
 from judge.values import (
     AdmissionReport,
     Job,
@@ -46,39 +36,13 @@ from judge.values import (
     ProblemSpec,
     SealedCase,
     StageRecord,
-    Timing,
     UnclearFault,
     Verdict,
-    canonical_text,
 )
 
-Progress = Callable[[StageRecord], None]
 DEFAULT_LIMITS = Limits()
 SPARES = 5  # referee, candidate, eager, best so far, one more; about 650 MB of GPU memory each
 PRESSED_S = 0.5
-STEP_S = 0.25
-CROWDED = 0.2  # of a GPU's memory in other hands
-
-
-KNOWN = ProblemSpec(
-    """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x + 1
-
-
-def get_inputs():
-    return [torch.rand(16, 16)]
-
-
-def get_init_inputs():
-    return []
-"""
-)
-AS_CANDIDATE = "\n\nclass ModelNew(Model):\n    pass\n"
-KNOWN_RIGHT = KNOWN.source.replace("class Model(", "class ModelNew(")
 
 
 class Bench:
@@ -121,18 +85,17 @@ class Bench:
         self.kept_referees = KeptReferees()
         self._ended = 0.0  # when the last evaluation was done
         self._pressed = False  # this one came right after it: contexts are then made several at once, and more rarely
-        self._leaving: ChildGroup | None = None  # killed, and perhaps not yet gone: a CUDA context takes its time
+        self.conductor = Conductor(self, sandbox=sandbox, required=minimum_sandbox)
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
         self.times = KnownTimes(lambda: self.baselines)
         self._facts: dict[str, Any] | None = None
         self.compiling = CompileStage(
             self,
-            self._conduct,
+            self.conductor.conduct,
             lambda: open_pool(artefacts or self._private() / "artefacts", str(self.facts()["toolchain"])),
         )
         self._cores = cores
-        self._last_layers: dict[str, dict[str, str]] = {}
 
     # -- public -----------------------------------------------------------------------------------------------------
 
@@ -160,7 +123,7 @@ class Bench:
         if self.spares and len(self.kept_referees):
             plan = AdmissionPlan(self, problem, limits)
             try:
-                report = plan.admission(*self._conduct(plan, limits, progress))
+                report = plan.admission(*self.conductor.conduct(plan, limits, progress))
             except JudgeError:
                 pass  # its child may not even have had a context
             else:
@@ -168,7 +131,7 @@ class Bench:
                     return report
             self.rest()
         plan = AdmissionPlan(self, problem, limits)
-        return plan.admission(*self._conduct(plan, limits, progress))
+        return plan.admission(*self.conductor.conduct(plan, limits, progress))
 
     def seal(self, problem: ProblemSpec, *, seed: str, limits: Limits = DEFAULT_LIMITS) -> tuple[SealedCase, ...]:
         """Cases that the reference takes, derived from a secret `seed` (hexadecimal); () where there are none, or where
@@ -176,11 +139,12 @@ class Bench:
         if len(self.kept_referees):
             self.rest()  # they hold memory that the reference may want
         plan = SealingPlan(self, problem, seed, limits)
-        return plan.cases(*self._conduct(plan, limits, None))
+        return plan.cases(*self.conductor.conduct(plan, limits, None))
 
     def evaluate(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Judge one candidate. Always returns an Outcome; a hung or dead child is a verdict too."""
         started = time.monotonic()
+        self.conductor.settling_s = 0.0
         self._pressed = started - self._ended < PRESSED_S
         written = job.candidate
         job = as_loaded(job)
@@ -234,7 +198,7 @@ class Bench:
         waiting = bool(self.spares and len(self.kept_referees))
         plan = EvaluationPlan(self, job)
         try:
-            outcome = plan.outcome(*self._conduct(plan, job.limits, progress))
+            outcome = plan.outcome(*self.conductor.conduct(plan, job.limits, progress))
         except JudgeError as error:
             if not (plan.adopted or waiting):
                 if not isinstance(error, UnclearFault):
@@ -249,7 +213,7 @@ class Bench:
         self.rest()
         plan = EvaluationPlan(self, job)
         try:
-            return plan.outcome(*self._conduct(plan, job.limits, progress))
+            return plan.outcome(*self.conductor.conduct(plan, job.limits, progress))
         except UnclearFault as error:
             return self._cleared(plan, job.limits, error)
 
@@ -259,11 +223,11 @@ class Bench:
         where the referee itself had given up.
         """
         self.rest()
-        if plan.gave_up and self._crowded():
+        if plan.gave_up and crowded(self.device, self.identity):
             raise JudgeError(str(error)) from error
         known = EvaluationPlan(self, Job("known", KNOWN, KNOWN_RIGHT, limits=limits, timing=False, beat=math.inf))
         try:
-            body, _ = self._conduct(known, limits, None)
+            body, _ = self.conductor.conduct(known, limits, None)
         except JudgeError as second:
             raise JudgeError(f"{error}; nor could a known problem be judged: {second}") from error
         self.kept_referees.clear()
@@ -273,30 +237,6 @@ class Bench:
             raise error
         message = f"its process came to no verdict, and that of a known problem did right after: {error}"
         return plan.refused(BREAKS_OFF, message, BREAKS_OFF_FIX)
-
-    def _crowded(self) -> bool:
-        """Whether others hold much of the GPU's memory while nobody of ours does; so too where its driver is silent."""
-        if not self.device.startswith("cuda"):
-            return False
-        found = gpu_readings().get(self.identity)
-        if found is None or found.memory_used is None or not found.memory_total:
-            return True
-        return found.memory_used > CROWDED * found.memory_total
-
-    def time_baselines(self, problem: ProblemSpec, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Timing, ...]:
-        """Time the baselines that are timed once a problem, ahead of its first best, and keep the times. Returns them.
-
-        The reference itself is the candidate: where that is not right, a case for example reaches only the problem's
-        own module, there are none. Raises JudgeError.
-        """
-        job = as_loaded(Job("baselines", problem, problem.source + AS_CANDIDATE, limits=limits, beat=math.inf))
-        plan = EvaluationPlan(self, job, ahead=True)
-        wanted = {one.subject for one in plan.untimed()}
-        if not wanted:
-            return ()
-        outcome = plan.outcome(*self._conduct(plan, limits, None))
-        self.times.remember(job, outcome)
-        return tuple(timing for timing in outcome.timings if timing.subject in wanted)
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
@@ -325,14 +265,14 @@ class Bench:
                 **{key: ready[key] for key in ("python", "torch", "triton", "cuda")},
                 "toolchain": " ".join(parts),
             }
-        return {**self._facts, "sandbox": self._last_layers.get("candidate") or self._last_layers.get("admit") or {}}
+        return {
+            **self._facts,
+            "sandbox": self.conductor.layers.get("candidate") or self.conductor.layers.get("admit") or {},
+        }
 
     def settle(self) -> None:
         """Wait until nothing of the last evaluation lives. Raises JudgeError when something will not die."""
-        group, self._leaving = self._leaving, None
-        if group is not None:
-            group.close()
-        self.kept_referees.settle()
+        self.conductor.settle()
 
     @property
     def idle_s(self) -> float:
@@ -352,9 +292,7 @@ class Bench:
 
     def close(self) -> None:
         """Kill every descendant and remove private folders. Idempotent."""
-        group, self._leaving = self._leaving, None  # the zygotes end with their children, the folders go with ours
-        for child in group.members.values() if group is not None else ():
-            child.release()
+        self.conductor.release()
         self.kept_referees.forget()
         for server in reversed(self._servers.values()):
             server.close()
@@ -433,97 +371,11 @@ class Bench:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _conduct(
-        self, plan: AdmissionPlan | EvaluationPlan | CompilePlan | StubPlan, limits: Limits, progress: Progress | None
-    ) -> tuple[Any, ChildGroup]:
-        """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
-        key, nonce = secrets.token_hex(32), secrets.token_hex(16)
-        sealed: Sealed | None = None
-        self.settle()
-        waits = not self.device.startswith("cuda")
-        staying: dict[str, Child] = {}
-        with ChildGroup(limits, sandbox=self.sandbox, required=self.minimum_sandbox, waits=waits) as group:
-            self._leaving = None if waits else group
-            plan.start(group, key=key, nonce=nonce)
-            plan.watch = Watch(limits, self._lock_table(), memory=waits)
-            deadline = time.monotonic() + limits.wall_s + plan.grace_s  # from here: starting a bench is not its time
-            while (
-                sealed is None and plan.broken is None and (left := deadline + plan.waited_s() - time.monotonic()) > 0
-            ):
-                look()
-                sealed = self._heard(plan, group, min(STEP_S, left), nonce, progress)
-                if sealed is None and group.ended(plan.judge):
-                    sealed = self._heard(plan, group, 0, nonce, progress)
-                    break
-                plan.look(group, limits)
-            if sealed is not None and not seal.verified(sealed.body, sealed.mac, key=key, nonce=nonce):
-                plan.broken = Broken("problem.forges", "it sent a verdict of its own", FORGES_FIX)
-            if plan.broken is not None:
-                sealed = None
-            plan.settle(group)
-            self._last_layers = {name: child.layers or {} for name, child in group.members.items()}
-            self._require_layers()
-            staying = plan.staying(group) if isinstance(plan, EvaluationPlan) and sealed is not None else {}
-            if staying and not all(fit_to_stay(child) for child in staying.values()):
-                staying = {}
-            group.kept = set(staying)
-        if isinstance(plan, EvaluationPlan) and staying:
-            self.kept_referees.keep(plan.problem_key, staying, freeze_after_s=0.0 if waits else AHEAD_S)
-        if plan.scarce:
-            self.kept_referees.clear()
-        return (sealed.body if sealed else None), group
-
-    @staticmethod
-    def _heard(
-        plan: Listening, group: ChildGroup, wait_s: float, nonce: str, progress: Progress | None
-    ) -> Sealed | None:
-        """The verdict, once it has come; every message until then is taken note of. One that is none of ours breaks a
-        bound of the problem."""
-        try:
-            for message in group.step(wait_s, plan.judge):
-                verdict = plan.hear(heard(message, nonce), progress)
-                if verdict is not None:
-                    return verdict
-        except (BadClaim, WireGarbage) as error:
-            plan.broken = Broken("problem.forges", f"it sent {error}", FORGES_FIX)
-        return None
-
-    def _lock_table(self) -> LockTable | None:
-        fd = self.gpu_lock()
-        if fd is None:
-            return None
-        try:
-            return LockTable(fd)
-        finally:
-            os.close(fd)
-
-    def _require_layers(self) -> None:
-        for name, layers in self._last_layers.items():
-            gaps = missing(layers, sorted(self.minimum_sandbox))
-            if gaps and layers:
-                raise JudgeError(f"required sandbox layers are not active in the {name} child: {', '.join(gaps)}")
-
     def _environment(self) -> dict[str, Any]:
         facts = self.facts()
-        layers = {name: dict(found) for name, found in self._last_layers.items()}
-        return {**{k: v for k, v in facts.items() if k != "sandbox"}, "sandbox": facts["sandbox"], "children": layers}
-
-
-def as_loaded(job: Job) -> Job:
-    """The job with its kernels as children load them."""
-    incumbent = None if job.incumbent is None else canonical_text(job.incumbent).text
-    return dataclasses.replace(job, candidate=canonical_text(job.candidate).text, incumbent=incumbent)
-
-
-def placed(outcome: Outcome, written: str) -> Outcome:
-    """The outcome with places in the candidate as lines of what was `written`."""
-    source = canonical_text(written)
-    findings = tuple(
-        dataclasses.replace(finding, message=source.in_source(finding.message)) for finding in outcome.findings
-    )
-    return dataclasses.replace(
-        outcome, message=source.in_source(outcome.message), log=source.in_source(outcome.log), findings=findings
-    )
+        layers = {name: dict(found) for name, found in self.conductor.layers.items()}
+        waited = {"ended_waited_s": round(self.conductor.settling_s, 4)} if self.device.startswith("cuda") else {}
+        return {**facts, "children": layers, **waited}
 
 
 def _ms(started: float) -> float:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from judge.bench.processes.artefacts import read_json, write_json
 from judge.bench.processes.children import temporary_place
-from judge.bench.runner import KNOWN, KNOWN_RIGHT, Bench
+from judge.bench.processes.known_problem import KNOWN, KNOWN_RIGHT
+from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Verdict
 
 KERNEL = """import torch

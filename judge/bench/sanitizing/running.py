@@ -24,9 +24,9 @@ from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.fields import text_of
 from judge.bench.processes.children import END_S, folder_mode, private_folder, wipe
 from judge.bench.processes.forkserver import PROJECT, clean_environment
+from judge.bench.processes.known_problem import KNOWN, KNOWN_RIGHT
 from judge.bench.processes.stopping import look
 from judge.bench.processes.watching import descendants, memory_of
-from judge.bench.runner import KNOWN, KNOWN_RIGHT
 from judge.bench.sandboxing.sandbox import missing
 from judge.bench.sanitizing.entering import LEVELS
 from judge.bench.sanitizing.reading import MOST_BYTES, read_report

@@ -170,7 +170,7 @@ def test_closing_closes_the_channels_of_those_who_were_just_sent_home(tmp_path):
     log_fd, log_write = os.pipe()
     bench, group = Bench("cpu"), ChildGroup(LIMITS)
     group.members["candidate"] = child = Child(1, cast(Server, None), tmp_path, boss, log_fd, status=0)
-    bench._leaving = group
+    bench.conductor.leaving = [group]
     bench.close()
     assert boss.fileno() == -1 and child.log_fd == -1
     for end in (theirs, os.fdopen(log_write, "wb")):

@@ -9,7 +9,7 @@ import pytest
 from judge.bench.foreign.sources import check_source
 from judge.bench.probing import known_kernel
 from judge.bench.probing.known_kernel import KERNEL, fault_of, prove
-from judge.bench.runner import KNOWN_RIGHT
+from judge.bench.processes.known_problem import KNOWN_RIGHT
 from judge.values import JudgeError, Outcome, Verdict
 
 PASSED = Outcome(Verdict.PASS, stage="correctness", loads=True)

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from judge.bench.foreign.loading import load_candidate, load_problem, write_module
+from judge.bench.foreign.places import as_loaded, placed
 from judge.bench.foreign.sources import LoadError, check_source
-from judge.bench.runner import as_loaded, placed
 from judge.values import Finding, Job, Outcome, ProblemSpec, Verdict, canonical_hash, text_hash
 from tests.judge.bench_problems import PROBLEM
 

@@ -167,7 +167,7 @@ def cleared(monkeypatch, *, known: dict[str, Any] | Exception | None, device: st
             raise known
         return known, None
 
-    monkeypatch.setattr(bench, "_conduct", conduct)
+    monkeypatch.setattr(bench.conductor, "conduct", conduct)
     one = plan()
     for name, value in changes.items():
         setattr(one, name, value)
@@ -191,7 +191,9 @@ def test_a_referee_that_gave_up_blames_nobody_and_not_the_device_unless_others_h
     monkeypatch, used, crowded
 ):
     reading = SimpleNamespace(memory_used=used, memory_total=100)
-    monkeypatch.setattr("judge.bench.runner.gpu_readings", lambda: {"cuda:0": reading} if used is not None else {})
+    monkeypatch.setattr(
+        "judge.bench.processes.known_problem.gpu_readings", lambda: {"cuda:0": reading} if used is not None else {}
+    )
     with pytest.raises(JudgeError) as raised:
         cleared(monkeypatch, known={}, device="cuda:0", gave_up="others hold it")
     assert isinstance(raised.value, UnclearFault) is not crowded

@@ -55,7 +55,7 @@ def test_a_referee_is_stopped_without_the_lock_and_goes_on(gpu_bench):
     assert stayed
     while {state_of(pid) for pid in stayed} != {"T"}:
         time.sleep(0.05)
-    table = gpu_bench._lock_table()
+    table = gpu_bench.conductor._lock_table()
     assert table is not None and not {row.pid for row in table.held()} & stayed
     assert judged(gpu_bench).verdict is Verdict.PASS
     assert {child.pid for child in gpu_bench.kept_referees.members()} == stayed
@@ -74,6 +74,6 @@ def test_an_evaluation_that_is_not_wanted_leaves_the_gpu(gpu_bench):
         job = Job("x", ProblemSpec(PROBLEM), candidate("time.sleep(1000)"), beat=float("inf"))
         gpu_bench.evaluate(job, progress=lambda stage: begun.append(stage.name))
     gpu_bench.settle()
-    table = gpu_bench._lock_table()
+    table = gpu_bench.conductor._lock_table()
     assert table is not None and not any(row.alone for row in table.held())
     assert judged(gpu_bench).verdict is Verdict.PASS

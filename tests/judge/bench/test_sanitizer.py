@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.bench.processes.known_problem import KNOWN, KNOWN_RIGHT
 from judge.bench.processes.stopping import stoppable
-from judge.bench.runner import KNOWN, KNOWN_RIGHT
 from judge.bench.sanitizing.entering import LEVELS
 from judge.bench.sanitizing.reading import LINE_CHARS, MOST_LINES, PREFIX, read_report
 from judge.bench.sanitizing.running import Bounds, Sanitizer
