@@ -36,12 +36,14 @@ def beside_others(path: str | None) -> Iterator[None]:
 
 @dataclass
 class GpuUse:
-    """Seconds of one process: how long it waited for the GPU, and how long it held it, in each way."""
+    """Seconds of one process: how long it waited for the GPU, and how long it held it, in each way; `quiet_s` of the
+    time alone passed until the GPU was quiet."""
 
     waited_shared_s: float = 0.0
     waited_alone_s: float = 0.0
     shared_s: float = 0.0
     alone_s: float = 0.0
+    quiet_s: float = 0.0
 
     def to_json(self) -> dict[str, float]:
         """By the names that an evaluation's environment has for them."""

@@ -176,6 +176,7 @@ class Measurement:
         with lock.alone(), self.placing([side.contact.name for side in sides]) as placed:
             seen.cores = placed.where
             seen.waited_s = wait_until_quiet(self.reference.device)
+            lock.use.quiet_s += seen.waited_s
             started = time.monotonic()
             while not (stopped := self._enough(sides, rival, time.monotonic() - started)):
                 order = self.rng.sample(sides, len(sides))

@@ -207,7 +207,7 @@ class TimingStage:
         candidate, eager = self._sides["candidate"], self._sides["eager"]
         try:
             with self.lock.alone(), self.measurement.placing([candidate.contact.name, eager.contact.name]):
-                wait_until_quiet(self.device)
+                self.lock.use.quiet_s += wait_until_quiet(self.device)
                 return trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
         except SubjectFailed as failed:
             raise of_subject(failed, "timing") from failed

@@ -436,4 +436,5 @@ def test_the_time_held_is_told_even_when_it_ends_badly(tmp_path: Path) -> None:
     assert lock.use == GpuUse(0.0, 0.0, shared_s=13.0, alone_s=9.5)
     assert lock.use.to_json() == {
         "gpu_waited_shared_s": 0.0, "gpu_waited_alone_s": 0.0, "gpu_shared_s": 13.0, "gpu_alone_s": 9.5,
+        "gpu_quiet_s": 0.0,
     }  # fmt: skip

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.arenas import Slot
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, ordered, packed
@@ -57,7 +58,9 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
     )  # fmt: skip
     own._warm = lambda side: did.append(f"warm {side.contact.name}")
     own._together, own._enough = together, enough
-    seen = own.run(sides, SimpleNamespace(alone=alone), rival=given.get("rival"))
+    lock = SimpleNamespace(alone=alone, use=GpuUse())
+    seen = own.run(sides, lock, rival=given.get("rival"))
+    assert lock.use.quiet_s == 0.25
     monkeypatch.undo()
     return did, seen, sides
 

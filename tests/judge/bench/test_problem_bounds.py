@@ -17,6 +17,7 @@ from judge.bench.exchange.wire import Channel, WireGarbage
 from judge.bench.processes import watching
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child, Server
+from judge.bench.processes.conducting import Conductor
 from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
 from judge.bench.processes.listening import MOST_MESSAGES, MOST_STAGES
 from judge.bench.processes.stopping import stoppable
@@ -61,7 +62,7 @@ def test_too_many_messages_are_the_problems_end():
     for _ in range(MOST_MESSAGES):
         one.hear(Inside(""), None)
     step = SimpleNamespace(step=lambda wait_s, name: [{"inside": "", "nonce": "n"}])
-    assert Bench._heard(one, step, 0, "n", None) is None
+    assert Conductor._heard(one, step, 0, "n", None) is None
     assert one.broken is not None and one.broken.reason == "problem.forges"
     outcome = one.outcome(None, group())
     assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
@@ -81,7 +82,7 @@ def test_what_is_no_message_is_the_problems_end():
 
     for step in (garbage, lambda wait_s, name: [{"doing": "load"}], lambda wait_s, name: [{"doing": {}, "nonce": "n"}]):
         one = plan()
-        assert Bench._heard(one, SimpleNamespace(step=step), 0, "n", None) is None
+        assert Conductor._heard(one, SimpleNamespace(step=step), 0, "n", None) is None
         assert one.broken is not None and one.broken.reason == "problem.forges"
 
 
@@ -89,7 +90,7 @@ def test_what_follows_a_verdict_is_not_read():
     body = {"verdict": {"a": 1}, "mac": "00", "nonce": "n"}
     step = SimpleNamespace(step=lambda wait_s, name: [body, {"verdict": {"b": 2}, "mac": "11"}])
     one = plan()
-    assert Bench._heard(one, step, 0, "n", None).body == {"a": 1} and one.broken is None
+    assert Conductor._heard(one, step, 0, "n", None).body == {"a": 1} and one.broken is None
 
 
 def test_a_group_says_that_somebody_wrote_what_is_no_message(tmp_path):

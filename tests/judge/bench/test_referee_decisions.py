@@ -229,9 +229,11 @@ def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gp
 
 
 def test_an_outcome_says_how_long_it_waited_and_what_it_held():
-    lock = SimpleNamespace(fd=5, use=GpuUse(0.25, 1.5, 3.00004, 1.75))
+    lock = SimpleNamespace(fd=5, use=GpuUse(0.25, 1.5, 3.00004, 1.75, 0.5))
     one = referee(lock=lock, subjects=SimpleNamespace(waited_s=0.75001))
-    told = {"gpu_waited_shared_s": 0.25, "gpu_waited_alone_s": 1.5, "gpu_shared_s": 3.0, "gpu_alone_s": 1.75}
+    told = {"gpu_waited_shared_s": 0.25, "gpu_waited_alone_s": 1.5, "gpu_shared_s": 3.0, "gpu_alone_s": 1.75} | {
+        "gpu_quiet_s": 0.5
+    }
     ended = {"verdict": Verdict.TIMED_OUT, "stage": "smoke", "reason": "a.b"}
     assert one._outcome_of(**ended).environment == {**told, "children_waited_s": 0.75}
     assert referee()._outcome_of(**ended).environment == {}, "there is no GPU to wait for"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.rows import Described
@@ -563,17 +564,18 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
             raise SubjectFailed("candidate", "died", "burst", "")
         return "a time"
 
-    monkeypatch.setattr(stage, "wait_until_quiet", lambda device: said.append(f"quiet {device}"))
+    monkeypatch.setattr(stage, "wait_until_quiet", lambda device: said.append(f"quiet {device}") or 0.25)
     monkeypatch.setattr(stage, "trusted_time", told)
     own = Stage()
     mine, theirs = (SimpleNamespace(contact=SimpleNamespace(name=name)) for name in ("candidate#2", "eager#2"))
     measurement = SimpleNamespace(placing=lambda names: nullcontext(said.append(names)))
     own._sides, own.lock, own.measurement, own.rng = (
-        {"candidate": mine, "eager": theirs}, SimpleNamespace(alone=alone), measurement, 4,
+        {"candidate": mine, "eager": theirs}, SimpleNamespace(alone=alone, use=GpuUse()), measurement, 4,
     )  # fmt: skip
     assert TimingStage._trusted(own, 5.0) == "a time"
     called = (measurement, mine, theirs, 4, 5.0)
     assert said == ["alone", ["candidate#2", "eager#2"], "quiet cuda:0", called, "shared"]
+    assert own.lock.use.quiet_s == 0.25
     with pytest.raises(Ended) as caught:
         TimingStage._trusted(own, -1.0)
     assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (Verdict.CRASHED, "timing", "run.died")
