@@ -30,7 +30,7 @@ from judge.bench.exchange.rows import KernelRow
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
-from judge.bench.judging.asking import Question, Slots
+from judge.bench.judging.asking import Question, Questions, Slots
 from judge.bench.judging.completion import Ended, broken_device, of_candidate
 from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
@@ -188,8 +188,8 @@ class Referee:
         self.stage_log.doing("problem")
         reference, rounds, first = self._problem()
         self.stage_log.doing("load")
-        self.stage_log.timed("load", lambda: self._load(reference, first))
-        rounds.fit = self.subjects.fits["candidate"]
+        self.stage_log.timed("load", lambda: self._load(reference, rounds.questions, first))
+        rounds.take(self.subjects.fits["candidate"])
         self.records = rounds.records
         counted = self.payload["timing"] and self.interprets
         self.stage_log.doing("smoke")  # the call runs while the recorder compiles; its verdict comes second
@@ -200,7 +200,10 @@ class Referee:
             if unfit:
                 slots = guarded("smoke", lambda: self._ask_again(rounds, first, unfit, count=counted))
         self.stage_log.doing("smoke")
-        answer = self.stage_log.timed("smoke", lambda: guarded("smoke", lambda: rounds.contact.answer(Forwarded)))
+        beside = partial(self.cache.draw_beside, rounds.contact, rounds.questions)
+        answer = self.stage_log.timed(
+            "smoke", lambda: guarded("smoke", lambda: rounds.contact.answer(Forwarded, beside))
+        )
         self.stage_log.doing("correctness")
         self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
@@ -303,12 +306,13 @@ class Referee:
         self.cache.modelled = self.cache.modelled or rounds.questions.first(fixed_seed(self.payload["source"]))
         return self.cache.modelled
 
-    def _load(self, reference: Reference, first: Question) -> None:
+    def _load(self, reference: Reference, questions: Questions, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
         later = {"incumbent", "eager"} if reference.lean else {"incumbent"}  # their memory is taken when they are timed
         names = [name for name in self.subjects.contacts if name not in later]
         for name in names:
-            guarded("load", partial(self.subjects.ready, name, reference, first))
+            meanwhile = partial(self.cache.draw_beside, self.subjects.contacts[name], questions)
+            guarded("load", partial(self.subjects.ready, name, reference, first, meanwhile))
         self.loads = True
         self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 

@@ -100,14 +100,29 @@ class RefereeCache:
         if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > HOARD_BYTES:
             torch.cuda.empty_cache()
 
+    def draw_beside(self, contact: Contact, questions: Questions) -> None:
+        """Draw questions while a child works on its answer; none on a processor, which that would slow down."""
+        drawn = 0
+        while self._has_room(drawn) and not contact.has_answered:
+            size = questions.draw_ahead()
+            if not size:
+                break
+            drawn += size
+
+    def _has_room(self, drawn: int) -> bool:
+        """Whether more may be drawn ahead than these bytes of inputs and outputs."""
+        if self.device == "cpu" or self.reference is None or self.reference.lean:
+            return False
+        free_bytes, all_bytes = torch.cuda.mem_get_info()
+        return bool(drawn <= AHEAD * all_bytes and free_bytes >= ROOM * all_bytes)
+
     def _draw_until(self, fd: int) -> None:
         assert self.reference is not None
         questions, drawn = Questions(self.reference), 0
         lock = GpuLock(self._lock_fd)
         until = time.monotonic() + DRAWING * AHEAD_S
         while not select.select([fd], [], [], 0)[0] and time.monotonic() < until:
-            free_bytes, all_bytes = torch.cuda.mem_get_info()
-            if drawn > AHEAD * all_bytes or free_bytes < ROOM * all_bytes:
+            if not self._has_room(drawn):
                 break
             with lock.shared_at_once() as free:
                 size = questions.draw_ahead() if free else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -135,12 +136,18 @@ class Contact:
             raise self._failed("too_large", f"the problem's arguments of {kind.op} do not fit: {error}") from error
         self._is_asked(True)
 
-    def answer(self, kind: type[Answer]) -> Answer:
+    @property
+    def has_answered(self) -> bool:
+        """Whether something came from it that was not read: its answer, or its end."""
+        return bool(select.select([self.link.fileno()], [], [], 0)[0])
+
+    def answer(self, kind: type[Answer], meanwhile: Callable[[], None] = lambda: None) -> Answer:
         """The answer to the question told last, which `kind` answers. No other code sees what a subject sent.
 
-        Raises SubjectFailed for faults it reported, and when it is late, gone or not understood.
+        `meanwhile` comes before the wait, and counts for no time limit. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood.
         """
         assert kind.op == self.doing, f"{kind.op} was not asked"
+        meanwhile()
         limit = self.deadline.stage()
         try:
             reply = Fields(self._received(limit), "a reply")
@@ -185,12 +192,13 @@ class Contact:
         if beside.fault is not None:
             raise SubjectFailed(self.name, beside.fault.kind, self.doing, beside.fault.message, beside.fault.reason)
 
-    def construct(self, init: Any, seed: int) -> Constructed:
+    def construct(self, init: Any, seed: int, meanwhile: Callable[[], None] = lambda: None) -> Constructed:
         """Let it build its model from the reference's arguments when its generators stand at `seed`."""
         template, tensors = packed(init)
         ins, _ = self.lay_out(tensors, [], 0)
         self._init, self._seed = init, seed
-        return self.ask(Constructed, args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+        self.tell(Constructed, args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+        return self.answer(Constructed, meanwhile)
 
     def reconstruct(self, seed: int) -> None:
         """Build anew, unless this seed's model is there already."""

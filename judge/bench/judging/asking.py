@@ -143,6 +143,8 @@ class Questions:
                 f"the reference is {question.expected.worst:.2g} of the output's spread away from fp64; "
                 "no candidate can be judged",
             )
+        if seed is None:
+            self._first = question
         return question
 
     def follow_seeds(self) -> None:
@@ -155,7 +157,6 @@ class Questions:
     def reseeded(self, first: Question) -> Question:
         """A first question with parameters of another seed than those of `first`, which then stay; `first` if the
         reference has no answer to judge by for them."""
-        self.follow_seeds()
         found = self._attempt(first.family, self.reference.reseeded(), ANYTHING)
         if not isinstance(found, Question):
             return first
@@ -171,8 +172,7 @@ class Questions:
     def draw_ahead(self) -> int:
         """Draw one question, the first one first, before anybody asks for it. Its bytes; 0 when there is none left."""
         if self._first is None:
-            self._first = self.first(None)
-            return self._first.nbytes
+            return self.first(None).nbytes
         if self._rest is None:
             self._rest = self._draw()
         for number, question in self._rest:

@@ -24,7 +24,7 @@ from judge.bench.judging.completion import Ended
 from judge.bench.judging.diagnosis import decided_by_rounding, explain
 from judge.bench.judging.expected import Expected, Target, same_bits
 from judge.bench.judging.families import CENTRED
-from judge.bench.judging.parameters import SEEDED
+from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.precision import ILL_CONDITIONED, Errors, kept_bits
 from judge.bench.judging.probes import ALL_OF_SUMS, in_words
 from judge.bench.judging.stochastic import ByChance
@@ -73,6 +73,12 @@ class Rounds(Asker):
         self.records.append(record)
         return record
 
+    def take(self, fit: Binding) -> None:
+        """How the subject's parameters map, once it has constructed its model."""
+        self.fit = fit
+        if fit.seeded:
+            self.questions.follow_seeds()
+
     def run(self, asked: Question, answer: Forwarded, slots: Slots) -> None:
         """All rounds; the first question was already asked in the smoke stage.
 
@@ -98,13 +104,12 @@ class Rounds(Asker):
         self.fit, self._put, self._used, self.by_chance = SEEDED, False, None, False
         self.bits = self.telling = None
         self.questions = Questions(self.reference)
+        self.questions.follow_seeds()
         self.records.clear()  # the referee holds this very list
         text = f"with the reference's parameters it ended as {ended.verdict} ({ended.reason})"
         self.findings[:] = [Finding("load.derived", text)]
 
     def _run(self, asked: Question, answer: Forwarded, slots: Slots) -> None:
-        if self.fit.seeded:
-            self.questions.follow_seeds()
         self._note_facts(asked)
         self.judge(asked, answer, slots, "smoke")
         if not self.reference.policy.equal_seeding:  # else it may be asked again

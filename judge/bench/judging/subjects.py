@@ -94,8 +94,13 @@ class Subjects:
             finally:
                 self.waited_s += time.monotonic() - started
 
-    def introduce(self, name: str, reference: Reference, first: Question) -> Binding:
-        """Let a child construct its model, in memory that holds `first`. Raises SubjectFailed or Ended."""
+    def introduce(
+        self, name: str, reference: Reference, first: Question, meanwhile: Callable[[], None] = lambda: None
+    ) -> Binding:
+        """Let a child construct its model, in memory that holds `first`; `meanwhile` is done while it does.
+
+        Raises SubjectFailed or Ended, and what `meanwhile` raises.
+        """
         contact = self.contacts[name]
         with self._waiting():
             contact.answer(Loaded)  # the import
@@ -104,7 +109,7 @@ class Subjects:
         other = name.partition("#")[0] in OTHERS
         own = self._seeded and not other
         seed = first.state.seed if own else None
-        built = contact.construct(reference.init, reference.construct_seed if seed is None else seed)
+        built = contact.construct(reference.init, reference.construct_seed if seed is None else seed, meanwhile)
         if own:
             self.fits[name] = SEEDED
             return SEEDED
@@ -116,10 +121,12 @@ class Subjects:
             raise
         return self.fits[name]
 
-    def ready(self, name: str, reference: Reference, first: Question) -> tuple[Contact, Binding]:
+    def ready(
+        self, name: str, reference: Reference, first: Question, meanwhile: Callable[[], None] = lambda: None
+    ) -> tuple[Contact, Binding]:
         """A child that has imported and constructed its model."""
         if name not in self.fits:
-            self.introduce(name, reference, first)
+            self.introduce(name, reference, first, meanwhile)
         return self.contacts[name], self.fits[name]
 
     def timed(self, names: Sequence[str]) -> AbstractContextManager[Placed]:

@@ -15,6 +15,7 @@ from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.wire import Channel, WireTimeout
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.whereabouts import IMPORT
+from judge.bench.judging.asking import Questions
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
 from tests.judge.bench_problems import PROBLEM
@@ -77,3 +78,39 @@ def test_an_evaluation_that_is_over_holds_no_memory_while_its_referee_waits(monk
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(over() is not None))
     cache.next(assignment)
     assert over() is None and held == ([] if device == "cpu" else [False])
+
+
+def test_questions_are_drawn_while_a_child_works_and_no_longer(tmp_path: Path, monkeypatch) -> None:
+    runner, theirs = Channel.pair()
+    assignment = cast(Assignment, SimpleNamespace(device="cpu", boss=Channel(theirs)))
+    cache = RefereeCache(assignment)
+    cache.reference = Reference(load_problem(PROBLEM, None, tmp_path, cache.whereabouts), "cpu")
+    waits: list[bool] = []
+
+    class Contact:
+        @property
+        def has_answered(self) -> bool:
+            waits.append(len(waits) == 3)
+            return waits[-1]
+
+    questions = Questions(cache.reference)
+    contact = cast(Any, Contact())
+    cache.draw_beside(contact, questions)
+    assert not waits, "a processor has other things to do"
+    monkeypatch.setattr(cache, "device", "cuda:0")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 28, 1 << 36))
+    cache.draw_beside(contact, questions)
+    assert not waits, "others need the memory"
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
+    first = questions.first(None)
+    cache.draw_beside(contact, questions)
+    assert waits == [False, False, False, True] and len(questions._drawn) == 3
+    drawn = [question for _, question in questions._drawn]
+    assert questions.first(None) is first, "it is not drawn again"
+    assert [question for _, question in questions.rounds()][:3] == drawn
+    cache.reference.plan = cast(Any, SimpleNamespace(lean=True))
+    waits.clear()
+    cache.draw_beside(contact, questions)
+    assert not waits, "one question at a time"
+    runner.close()
+    assignment.boss.close()

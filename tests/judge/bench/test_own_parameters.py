@@ -83,6 +83,7 @@ def test_parameters_of_seeds_change_once_in_all_rounds(reference):
     assert len(states) >= len(FAMILIES) - 1
     assert len({id(state) for state in states}) == 1 and states[0].seed not in (None, first.state.seed)
     other = Questions(reference)
+    other.follow_seeds()
     second = other.reseeded(first)
     assert second.state.seed not in (None, first.state.seed) and second.family == first.family
     assert {id(question.state) for _, question in other.rounds()} == {id(second.state)}
