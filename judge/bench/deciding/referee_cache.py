@@ -103,7 +103,7 @@ class RefereeCache:
     def draw_beside(self, contact: Contact, questions: Questions) -> None:
         """Draw questions while a child works on its answer; none on a processor, which that would slow down."""
         drawn = 0
-        while self._has_room(drawn) and not contact.has_answered:
+        while self.device != "cpu" and self._has_room(drawn) and not contact.has_answered:
             size = questions.draw_ahead()
             if not size:
                 break
@@ -111,7 +111,7 @@ class RefereeCache:
 
     def _has_room(self, drawn: int) -> bool:
         """Whether more may be drawn ahead than these bytes of inputs and outputs."""
-        if self.device == "cpu" or self.reference is None or self.reference.lean:
+        if self.reference is None or self.reference.lean:
             return False
         free_bytes, all_bytes = torch.cuda.mem_get_info()
         return bool(drawn <= AHEAD * all_bytes and free_bytes >= ROOM * all_bytes)

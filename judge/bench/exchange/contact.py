@@ -144,7 +144,8 @@ class Contact:
     def answer(self, kind: type[Answer], meanwhile: Callable[[], None] = lambda: None) -> Answer:
         """The answer to the question told last, which `kind` answers. No other code sees what a subject sent.
 
-        `meanwhile` comes before the wait, and counts for no time limit. Raises SubjectFailed for faults it reported, and when it is late, gone or not understood.
+        `meanwhile` comes before the wait and counts for no time limit. Raises SubjectFailed for faults it reported, and
+        when it is late, gone or not understood.
         """
         assert kind.op == self.doing, f"{kind.op} was not asked"
         meanwhile()

@@ -242,7 +242,7 @@ def test_questions_are_drawn_ahead_while_there_is_room_and_nobody_calls(monkeypa
     monkeypatch.setattr(referee_cache, "GpuLock", lambda fd: SimpleNamespace(shared_at_once=at_once))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (given.get("left", 900), 1000))
     cache = RefereeCache(assignment(Boss()))
-    cache.reference = "reference"
+    cache.reference = SimpleNamespace(lean=False)
     ours, theirs = os.pipe()
     if given.get("called"):
         os.write(theirs, b"x")
@@ -266,7 +266,7 @@ def test_drawing_ahead_ends_before_the_referee_is_stopped(monkeypatch):
     monkeypatch.setattr(referee_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 36, 1 << 36))
     cache = RefereeCache(assignment(Boss()))
-    cache.reference = "reference"
+    cache.reference = SimpleNamespace(lean=False)
     ours, theirs = os.pipe()
     cache._draw_until(ours)
     assert len(asked) == 3 and asked[-1] < AHEAD_S
