@@ -25,6 +25,7 @@ class CompilePlan(Listening):
     """`take`: where what was compiled goes, under `key`; None keeps nothing."""
 
     judge = "compiler"
+    uses_gpu = False
     grace_s = 10.0
 
     def __init__(self, bench: Host, job: Job, pool: Artefacts | None = None, key: str = "") -> None:

@@ -137,6 +137,7 @@ class StubPlan(Listening):
     """One child that builds host modules."""
 
     judge = "stubs"
+    uses_gpu = False
     grace_s = 10.0
 
     def __init__(self, bench: Host, pool: Artefacts, launchers: list[dict[str, Any]]) -> None:

@@ -8,8 +8,6 @@ import secrets
 import time
 from typing import Any
 
-from judge.bench.compiling.plan import CompilePlan
-from judge.bench.compiling.stage import StubPlan
 from judge.bench.device.lock_table import LockTable
 from judge.bench.exchange import seal
 from judge.bench.exchange.fields import BadClaim
@@ -17,7 +15,7 @@ from judge.bench.exchange.reports import Sealed, heard
 from judge.bench.exchange.wire import WireGarbage
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
-from judge.bench.processes.jobs import AdmissionPlan, EvaluationPlan
+from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.kept_referees import AHEAD_S
 from judge.bench.processes.listening import FORGES_FIX, Host, Listening, Progress
 from judge.bench.processes.stopping import look
@@ -55,13 +53,11 @@ class Conductor:
                 child.release()
         self.leaving.clear()
 
-    def conduct(
-        self, plan: AdmissionPlan | EvaluationPlan | CompilePlan | StubPlan, limits: Limits, progress: Progress | None
-    ) -> tuple[Any, ChildGroup]:
+    def conduct(self, plan: Listening, limits: Limits, progress: Progress | None) -> tuple[Any, ChildGroup]:
         """Run a plan's children to their end. Returns the signed body, or None when no valid verdict came."""
         key, nonce = secrets.token_hex(32), secrets.token_hex(16)
         sealed: Sealed | None = None
-        if not isinstance(plan, CompilePlan | StubPlan):  # those use no GPU, whose contexts take their time to go
+        if plan.uses_gpu:  # the others need not wait until contexts are gone
             self.settle()
         waits = not self.bench.device.startswith("cuda")
         staying: dict[str, Child] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -71,10 +72,11 @@ class Host(Protocol):
         """Descriptor of the GPU's lock file, for the caller to close; None without a GPU."""
 
 
-class Listening:
-    """Reads the trusted child's messages."""
+class Listening(ABC):
+    """A plan for children of which one decides. Reads that one's messages."""
 
     judge = ""
+    uses_gpu = True  # where there is one
     grace_s = 0.0  # beyond the wall limit; for a child that keeps the limit itself
 
     def __init__(self) -> None:
@@ -92,6 +94,10 @@ class Listening:
         self.stays: list[str] = []  # who can take another assignment: the child that decides, and whom it keeps
         self.gave_up = ""  # the child's own message about a fault that is nobody's
         self.scarce = False  # so little of the GPU's memory is free that nobody should stay
+
+    @abstractmethod
+    def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
+        """Start the children and give them their assignments."""
 
     def hear(self, report: Report, progress: Progress | None) -> Sealed | None:
         """Take one message; the verdict is returned. Raises BadClaim for what our own code does not say."""
