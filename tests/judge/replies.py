@@ -59,7 +59,7 @@ HONEST: dict[str, dict[str, Any]] = {
         "alias": [[0, 1]], "kept": [0], "codes": [["c0de", "k"]],
         "missing": ["norm.bias"], "drew": False, "grads": True, "kernels": [KERNEL],
         "tuned": [TUNED], "launchers": [{"signature": ["*fp32", "i32", ["constexpr"]], "descriptors": False}],
-        "notes": ["forward reads values back"], "traffic": [COUNTED], "compiled_graphs": 2,
+        "notes": ["forward reads values back"], "traffic": [COUNTED], "unseen": [], "compiled_graphs": 2,
         "launches": [{"name": "k", "origin": "own", "completed": 1, "raised": 0, "kind": ""}],
         "gpu": [{"name": "k", "calls": 1, "us": 3.5}], "gpu_failure": "",
         "switched": ["num_threads"],

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from judge.bench.audit.launch_checks import Kernels, check_effect, note_decoys
 from judge.bench.audit.physics import check_roofline
+from judge.bench.audit.recount import check_recount
 from judge.bench.audit.sealed import check_sealed, first_children
 from judge.bench.audit.setting import STAGE, Setting
 from judge.bench.audit.share import Share, check_compiler, check_share, from_trace, from_traffic
@@ -48,7 +49,7 @@ def audit(
 ) -> None:
     """Run every check within a wall limit of its own; findings are added. Raises Ended.
 
-    `candidate_us`: the measured time, None where it is modelled or was not asked for.
+    `candidate_us`: the time, modelled where kernels are interpreted; None where it was not asked for.
     """
     subjects.deadline.renew(assignment.payload["wall_s"])
     # nobody whose output is kept sees what the audit asks
@@ -69,6 +70,8 @@ class Audit:
         setting.subjects.want(CHILDREN | first_children(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
         kernels = Kernels.of(witness.reply)
+        if setting.interprets and setting.candidate_us is not None:
+            self._check("counts", lambda: check_recount(setting, witness.reply))
         self._check("launches", lambda: check_effect(setting, kernels, witness.question, "audit.noop", "audit.raise"))
         note_decoys(setting, kernels)
         self._check("share", lambda: self._share(witness, kernels))

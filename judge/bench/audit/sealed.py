@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from judge.bench.audit.setting import GIVEN, STAGE, Setting, does_not_fit, is_larger, judge_case
+from judge.bench.audit.excuses import is_excused
+from judge.bench.audit.setting import GIVEN, STAGE, Setting, judge_case
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.faults import kind_of
@@ -68,7 +69,7 @@ def _kinds(found: list[tuple[SealedCase, str]]) -> list[str]:
 
 
 def _declared_failed(number: int, declared: int, result: str) -> Ended:
-    how = "raised an error" if result == GUARDED else "was wrong"
+    how = "raised an error" if result == GUARDED else "was wrong or gave no answer in time"
     return Ended(
         Verdict.WRONG,
         STAGE,
@@ -111,8 +112,7 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
         rounds = setting.ready(name, reference, question)
         judge_case(rounds, question, STAGE)
     except SubjectFailed as failed:
-        fits = setting.device == "cpu" and failed.kind == "oom"  # this process answered it, under the same limit
-        return _of_failure(failed, case, excused=is_larger(question, setting.elements) and not fits)
+        return _of_failure(failed, case, excused=is_excused(setting, failed, reference, question))
     except Ended as ended:
         if ended.reason == "load.died":
             raise
@@ -123,12 +123,12 @@ def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) ->
 
 
 def _of_failure(failed: SubjectFailed, case: SealedCase, *, excused: bool) -> str:
-    """`excused`: the case is so much larger that this machine may be too small for it, or too slow."""
+    """`excused`: this machine may be too small for the case, or too slow."""
     if failed.kind in ("garbage", "touched"):
         ended = of_candidate(failed, STAGE)
         message = "the candidate broke the protocol" if failed.kind == "garbage" else ended.message
         raise Ended(ended.verdict, STAGE, ended.reason, message) from None
-    if does_not_fit(failed, larger=excused):
+    if excused:
         return LEFT_OUT
     if failed.kind == "unsupported" and not case.derived:
         message = "for a sealed case the candidate needs what this device cannot run"

@@ -24,7 +24,26 @@ from judge.values import Finding, JudgeError, SealedCase, Verdict
 
 STAGE = "audit"
 GIVEN = "given"
-LARGER = 2.0  # times the elements of the evaluated case
+ACCESS_S, CALL_S = 1e-3, 0.05  # of an interpreted call: each block that a program loads or stores; the rest
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The candidate on the evaluated case: its quickest call in seconds by the referee's clock, and the loads and
+    stores of its interpreted launches (0 elsewhere)."""
+
+    question: Question
+    seconds: float
+    accesses: int
+
+    @classmethod
+    def of(cls, rounds: Rounds, question: Question, counted: Forwarded) -> Usual:
+        return cls(question, rounds.contact.quickest_s, sum(row.accesses for row in counted.traffic or ()))
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds of an interpreted call; sleeping does not make them more."""
+        return min(self.seconds, CALL_S + ACCESS_S * self.accesses)
 
 
 class Setting:
@@ -41,7 +60,9 @@ class Setting:
         reference: Reference,
         findings: list[Finding],
         candidate_us: float | None,
+        usual: Usual | None = None,
     ) -> None:
+        """`candidate_us`: its time, modelled where kernels are interpreted; None where it was not asked for."""
         self.assignment = assignment
         self.subjects = subjects
         self.reference = reference
@@ -52,7 +73,7 @@ class Setting:
         self.interprets = assignment.payload["basis"] == "modelled"
         self.sealed = [SealedCase(**row) for row in assignment.payload["sealed"]]
         self.defined: dict[str, list[str]] = assignment.payload["defined"]
-        self.elements = 0  # of the inputs of the evaluated case
+        self.usual = usual  # the candidate on the evaluated case, once it is known
 
     def look(self, name: str) -> Seen:
         """What the runner sees of a child. Raises JudgeError."""
@@ -85,16 +106,6 @@ class Setting:
 def elements(question: Question) -> int:
     """Elements of all inputs."""
     return sum(tensor.numel() for tensor in question.tensors())
-
-
-def is_larger(question: Question, usual: int) -> bool:
-    """Whether its inputs have so many more elements than the evaluated case's `usual` that it may not fit."""
-    return elements(question) > LARGER * usual
-
-
-def does_not_fit(failed: SubjectFailed, *, larger: bool) -> bool:
-    """Whether the case was too much for this machine; one that is not `larger` is no excuse."""
-    return failed.kind == "too_large" or (larger and failed.kind in ("oom", "timeout"))
 
 
 def judge_case(rounds: Rounds, question: Question, stage: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, ask, elements, other_question
+from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, Usual, ask, other_question
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.judging.asking import Question
@@ -39,9 +39,9 @@ class Witness:
 def examine(setting: Setting, name: str) -> Witness:
     """Ask the fresh child `name`. Raises Ended."""
     rounds, question = setting.rounds(name)
-    setting.elements = elements(question)
     before = setting.look(name)
     witness = Witness(rounds, question, _repeat(setting, rounds, question).reply)
+    setting.usual = Usual.of(rounds, question, witness.reply)
     _change_parameters(rounds)
     _left_over(setting, name, before, question)
     return witness

@@ -3,10 +3,12 @@ wrong in one is told in full."""
 
 from __future__ import annotations
 
+import secrets
 import time
 
 from judge.bench.admission.declared import other_cases, with_case
-from judge.bench.audit.setting import GIVEN, Setting, does_not_fit, elements, is_larger, judge_case
+from judge.bench.audit.excuses import is_excused
+from judge.bench.audit.setting import GIVEN, Setting, judge_case
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import NotCarried
@@ -27,31 +29,33 @@ def cases_to_ask(cache: RefereeCache, reference: Reference, device: str) -> dict
     return cache.declared
 
 
-def check_declared(
-    setting: Setting, cases: dict[str, str], first: Question, records: list[CaseRecord], wall_s: float
-) -> str:
-    """Ask every case; those that are not asked are recorded with the reason. Raises Ended, with the case's name."""
+def check_declared(setting: Setting, cases: dict[str, str], records: list[CaseRecord], wall_s: float) -> str:
+    """Ask every case; those that are not asked are recorded with the reason. Raises Ended, with the case's name.
+
+    They come in an order that nobody knows: a candidate that is slow on purpose cannot choose which are left out.
+    """
     asked, until = 0, time.monotonic() + wall_s
-    for number, (name, why) in enumerate(cases.items(), 1):
-        why = why or _ask(setting, name, f"case#{number}", elements(first), records, until - time.monotonic())
+    shuffled = secrets.SystemRandom().sample(sorted(cases.items()), len(cases))
+    for number, (name, why) in enumerate(shuffled, 1):
+        why = why or _ask(setting, name, f"case#{number}", records, until - time.monotonic())
         asked += not why
         if why:
             records.append(CaseRecord(name, GIVEN, ok=True, detail=f"left out: {why}"[:400]))
     return f"{asked} right" + (f", {len(cases) - asked} left out" if asked < len(cases) else "")
 
 
-def _ask(setting: Setting, name: str, child: str, usual: int, records: list[CaseRecord], left_s: float) -> str:
+def _ask(setting: Setting, name: str, child: str, records: list[CaseRecord], left_s: float) -> str:
     """Why the case was left out; empty where the candidate is right. Two rounds: as given, then other content."""
     if left_s <= 0:
         return "the cases before it took all the time"
     setting.subjects.more({child: "run"})  # it imports the candidate while the reference answers
     try:
-        return _compared(setting, name, child, usual, records, left_s)
+        return _compared(setting, name, child, records, left_s)
     finally:
         setting.subjects.release(child)
 
 
-def _compared(setting: Setting, name: str, child: str, usual: int, records: list[CaseRecord], left_s: float) -> str:
+def _compared(setting: Setting, name: str, child: str, records: list[CaseRecord], left_s: float) -> str:
     with with_case(setting.reference.loaded, name) as loaded:
         try:
             reference = Reference(loaded, setting.device, setting.reference.policy)
@@ -65,7 +69,7 @@ def _compared(setting: Setting, name: str, child: str, usual: int, records: list
         try:
             _judge(setting, reference, question, name, child, records, left_s)
         except SubjectFailed as failed:
-            if does_not_fit(failed, larger=is_larger(question, usual)):
+            if is_excused(setting, failed, reference, question):
                 return "it is too large for this device"
             raise _in_case(of_candidate(failed, STAGE), name) from failed
         except Ended as ended:

@@ -13,7 +13,7 @@ import torch
 
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
-from judge.bench.audit.setting import Setting
+from judge.bench.audit.setting import Setting, Usual
 from judge.bench.compiling.report import capped
 from judge.bench.deciding import confirming
 from judge.bench.deciding.alternatives import KNOWN, Alternatives
@@ -208,7 +208,7 @@ class Referee:
         self.stage_log.timed("correctness", lambda: guarded("correctness", lambda: rounds.run(first, answer, slots)))
         if rounds.fit.seeded:
             self.subjects.follow_seeds()
-        self._declared(reference, first)
+        self._declared(reference, Usual.of(rounds, first, answer))
         if self.interprets:
             why = self.environment.get("compile", COMPLETE).removeprefix(COMPLETE).removeprefix(INCOMPLETE)
             check_compiled(self.compiled, rounds.codes, answer.traffic or (), why)
@@ -223,16 +223,15 @@ class Referee:
             self._time_alternatives(reference, rounds.to_time(first))
         self._numerics_hold()
 
-    def _declared(self, reference: Reference, first: Question) -> None:
+    def _declared(self, reference: Reference, usual: Usual) -> None:
         """The problem's other cases, in a time of their own."""
-        cases = cases_to_ask(self.cache, reference, self.device)
-        if not cases:
+        if not (cases := cases_to_ask(self.cache, reference, self.device)):
             return
-        setting = Setting(self.assignment, self.subjects, reference, self.findings, None)
+        setting = Setting(self.assignment, self.subjects, reference, self.findings, None, usual)
         self.stage_log.doing(CASES)
         started = time.monotonic()
         with self.deadline.paused():
-            said = check_declared(setting, cases, first, self.records, self.payload["wall_s"])
+            said = check_declared(setting, cases, self.records, self.payload["wall_s"])
         self.stage_log.record(CASES, "ok", (time.monotonic() - started) * 1000, said)
 
     def _to_be_audited(self) -> bool:
@@ -249,7 +248,7 @@ class Referee:
             self.lock,
             self.stage_log,
             self.findings,
-            self.timed.candidate.median_us if self.timing is not None else None,
+            self.timed.candidate.median_us if self.timed.timings else None,
         )
 
     def _time_alternatives(self, reference: Reference, first: Question) -> None:

@@ -29,7 +29,7 @@ SCALAR_LIMIT = 1 << 16  # characters of a string value
 DEPTH_LIMIT = 16
 SCALAR_BITS = 1024  # of a whole number beside the tensors
 MOST_TENSORS, MOST_ROWS, MOST_LAUNCHES, MOST_KERNELS = 20_000, 5000, 200, 1000
-MOST_GROUPS, MOST_NOTES, MOST_SWITCHES = 200, 50, 64
+MOST_GROUPS, MOST_NOTES, MOST_SWITCHES, MOST_UNSEEN = 200, 50, 64, 20
 _DEVICE = re.compile(r"[a-z]{1,20}")
 
 
@@ -162,6 +162,7 @@ class Forwarded(Output):
     notes: tuple[str, ...] = ()
     codes: tuple[tuple[str, str], ...] = ()  # of the kernels that were launched, with their names
     traffic: tuple[CountedRow, ...] | None = None  # None: nothing was said about it
+    unseen: tuple[str, ...] = ()  # torch's operators that ran where they are not counted
     launches: tuple[LaunchedRow, ...] = ()
     compiled_graphs: int = 0
     traced: tuple[TracedRow, ...] = ()
@@ -181,6 +182,7 @@ class Forwarded(Output):
             notes=reply.rows("notes", lambda one: text_of(one, "a note"), MOST_NOTES),
             codes=reply.rows("codes", _code, MOST_ROWS),
             traffic=reply.rows("traffic", CountedRow.read, MOST_ROWS) if "traffic" in reply else None,
+            unseen=reply.rows("unseen", lambda one: name_of(one, "an operator", NAME_CHARS), MOST_UNSEEN),
             launches=reply.rows("launches", LaunchedRow.read, MOST_LAUNCHES),
             compiled_graphs=reply.whole("compiled_graphs", 0),
             traced=reply.rows("gpu", TracedRow.read, MOST_LAUNCHES),

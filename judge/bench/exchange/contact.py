@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import select
@@ -17,7 +18,16 @@ import torch
 from judge.bench.device.gpu import IpcRefused
 from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock
 from judge.bench.exchange.arenas import Arena, Arenas, Slot, capacity, plan
-from judge.bench.exchange.claims import MOST_ROWS, MOST_SWITCHES, ArenaOpened, Beside, Claim, Constructed, StateTaken
+from judge.bench.exchange.claims import (
+    MOST_ROWS,
+    MOST_SWITCHES,
+    ArenaOpened,
+    Beside,
+    Claim,
+    Constructed,
+    Forwarded,
+    StateTaken,
+)
 from judge.bench.exchange.fields import BadClaim, Fields
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
@@ -105,6 +115,8 @@ class Contact:
         self.opened = 0  # arenas it was lent; it may still see the earlier ones
         self.doing = "load"
         self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
+        self.quickest_s = math.inf  # of its calls, from the question to the answer
+        self._told = 0.0
         self.prepare_us: list[float] = []  # how long each prepare() took, by its own clock
         self._init: Any = None
         self._seed: int | None = None
@@ -134,6 +146,7 @@ class Contact:
             raise self._failed("died", "it ended without an answer") from error
         except WireGarbage as error:
             raise self._failed("too_large", f"the problem's arguments of {kind.op} do not fit: {error}") from error
+        self._told = time.monotonic()
         self._is_asked(True)
 
     @property
@@ -155,6 +168,8 @@ class Contact:
             if reply.raw("number") != self._number:
                 raise self._failed("garbage", "it sent an answer to another question")
             self._note(Beside.read(reply))
+            if kind is Forwarded:
+                self.quickest_s = min(self.quickest_s, time.monotonic() - self._told)
             return kind.read(reply)
         except WireTimeout as error:
             raise self._failed("timeout", f"no answer within {limit:.1f} s") from error

@@ -12,6 +12,7 @@ from judge.bench.foreign.sources import describe
 _BY_NAME = {
     "OutOfBounds": "bounds",
     "Unsupported": "unsupported",
+    "HostAccess": "unsupported",
     "OutOfResources": "resources",
     "CompileFailed": "compile",
     "CompilationError": "compile",

@@ -19,6 +19,7 @@ from triton.runtime import interpreter as triton_interpreter
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, ReduceOps, ScanOps, TensorHandle
 
 from judge.bench.interpreting.counters import LaunchCounter
+from judge.bench.interpreting.op_traffic import OWN_COMPUTE
 
 Bits16 = npt.NDArray[np.uint16]
 Float32 = npt.NDArray[np.float32]
@@ -84,6 +85,13 @@ def _mask_array(mask: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     """The mask as a boolean array; block pointers of Triton before 3.9 pass a bare array."""
     data = mask if isinstance(mask, np.ndarray) else mask.data
     return np.broadcast_to(np.asarray(data, dtype=bool), shape)
+
+
+def _erf(data: Array) -> Any:
+    return torch.erf(torch.from_numpy(np.ascontiguousarray(data))).numpy()
+
+
+OWN_COMPUTE.add(_erf.__code__)
 
 
 class RepairedBuilder(InterpreterBuilder):  # type: ignore[misc]
@@ -210,7 +218,7 @@ class RepairedBuilder(InterpreterBuilder):  # type: ignore[misc]
 
     def create_erf(self, arg: Any) -> Any:
         """torch's erf: numpy has none, and Triton's stand-in calls Python once an element."""
-        return self.unary_op(arg, lambda data: torch.erf(torch.from_numpy(np.ascontiguousarray(data))).numpy())
+        return self.unary_op(arg, _erf)
 
     # dot
 

@@ -165,6 +165,7 @@ _GETTERS = {
     torch.Tensor.device.__get__: torch.device("cuda", 0),
     torch.Tensor.get_device: 0,
 }
+_TO_NUMPY = frozenset({torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__})
 _UNINITIALISED = {
     torch.empty: torch.zeros,
     torch.empty_like: torch.zeros_like,
@@ -185,6 +186,7 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, *, zero_fill: bool) -> None:
         super().__init__()
         self.zero_fill = zero_fill
+        self.computing = False  # within a forward call
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -193,6 +195,8 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
         if func in _GETTERS:
             on_gpu = _called_by_candidate() and not args[0].is_meta
             return _GETTERS[func] if on_gpu else func(*args, **kwargs)
+        if self.computing and func in _TO_NUMPY and _asked_by_candidate():
+            raise HostAccess("what NumPy does with a tensor in forward() is not counted, so it is judged on a GPU only")
         if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
             return args[0]
         if self.zero_fill:
@@ -217,6 +221,31 @@ def _called_by_candidate() -> bool:
     while frame is not None and frame.f_code.co_name == "__torch_function__":  # other modes on the way
         frame = frame.f_back
     return frame is None or not frame.f_code.co_filename.startswith(_TRUTHFUL)
+
+
+def _asked_by_candidate() -> bool:
+    """As `_called_by_candidate`, also where torch's own Python is on the way."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_TRUTHFUL[0]):
+        frame = frame.f_back
+    return frame is None or not frame.f_code.co_filename.startswith(_TRUTHFUL)
+
+
+class HostAccess(Exception):
+    """A tensor is read as host memory where all work should be on the device."""
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Within it, which is a call of forward, no tensor is given to NumPy."""
+    before = _installed.computing if _installed is not None else False
+    try:
+        if _installed is not None:
+            _installed.computing = True
+        yield
+    finally:
+        if _installed is not None:
+            _installed.computing = before
 
 
 _installed: CudaStandIn | None = None

@@ -7,9 +7,10 @@ supported.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from judge.bench.interpreting.bounds import BoundsTable
 from judge.bench.interpreting.builder import RepairedBuilder, Unsupported
 from judge.bench.interpreting.counters import LaunchCounter
 from judge.bench.interpreting.kernel_code import MOST_CODES, Codes, launch_code, remember_texts
-from judge.bench.interpreting.op_traffic import PAUSERS, counting_ops
+from judge.bench.interpreting.op_traffic import counting_ops
+from judge.bench.interpreting.python_inside import InsideWatch
 from judge.bench.interpreting.stand_in_driver import StandInDriver, TunedLists
 from judge.bench.interpreting.targets import Target
 from judge.bench.interpreting.targets import target as target_named
@@ -138,7 +140,7 @@ def _install_launches(adapter: Adapter) -> None:
         counter = LaunchCounter(name, bounds, active=adapter.counts)
         before, builder.counter = builder.counter, counter
         try:
-            with adapter.ledger.pause(), np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), _unobserved() if adapter.counts else nullcontext():
                 original(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - translated and raised again
             raise _cause(error, builder) from None
@@ -148,7 +150,26 @@ def _install_launches(adapter: Adapter) -> None:
             adapter.ledger.add(counter.result())
 
     GridExecutor.__call__ = launch
-    PAUSERS.add(launch.__code__)
+
+
+@contextmanager
+def _unobserved() -> Iterator[None]:
+    """Nobody's function is called while a launch is counted: it would see the counters, and could change them.
+
+    Raises Unsupported where that cannot be had.
+    """
+    profiler, tracer = sys.getprofile(), sys.gettrace()
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    if monitoring is not None and any(map(monitoring.get_tool, range(6))):
+        raise Unsupported("a launch is not counted while a tool of sys.monitoring looks on")
+    if not isinstance(profiler, InsideWatch):
+        sys.setprofile(None)
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(profiler)
+        sys.settrace(tracer)
 
 
 class _NotCompiled:

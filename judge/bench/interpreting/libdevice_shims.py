@@ -17,6 +17,7 @@ from triton.runtime import interpreter as triton_interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from judge.bench.interpreting.builder import Unsupported
+from judge.bench.interpreting.op_traffic import OWN_COMPUTE
 
 _MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 
@@ -100,3 +101,8 @@ def _result_type(found: np.dtype[Any], first: Any) -> Any:
     if found == np.int32:
         return tl.int32
     return tl.int64 if found == np.int64 else first.scalar
+
+
+OWN_COMPUTE.update(
+    function.__code__ for function in (*_SHIMS.values(), _apply) if getattr(function, "__module__", "") == __name__
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -97,9 +99,15 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.ledger.operators += 1
         before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
         out = func(*args, **kwargs)
-        if is_paused(self.ledger) or str(func._overloadpacket) in _SILENT or _is_view(func):
+        if (
+            is_paused(self.ledger)
+            or str(func._overloadpacket) in _SILENT
+            or _is_view(func)
+            or _is_onto_itself(func, args)
+        ):
             return out
         if before and isinstance(out, torch.Tensor) and out.data_ptr() in before:
             return out
@@ -110,6 +118,11 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
 def _is_maybe_alias(func: Any) -> bool:
     """contiguous, to and reshape give their argument back when there is nothing to do."""
     return str(func._overloadpacket) in {"aten.contiguous", "aten.to", "aten.reshape", "aten._to_copy", "aten.dropout"}
+
+
+def _is_onto_itself(func: Any, args: Any) -> bool:
+    """A copy of memory onto itself, which is how a launch hands its arguments back where nothing had to move."""
+    return str(func._overloadpacket) == "aten.copy_" and args[0].data_ptr() == args[1].data_ptr()
 
 
 def _operator_traffic(func: Any, args: Any, kwargs: Any, out: Any) -> LaunchTraffic:
@@ -156,13 +169,20 @@ class _RecurrentCounter(TorchFunctionMode):  # type: ignore[misc]
             return func(*args, **kwargs)
 
 
-PAUSERS = {_RecurrentCounter._whole.__code__}  # what operators are not counted in: it counts for them
+_PAUSER = _RecurrentCounter._whole.__code__  # what operators are not counted in: it counts for them
+OWN_COMPUTE: set[CodeType] = set()  # what computes by torch a part of a kernel's work, which the kernel counts
+_ON_THE_WAY = (f"{Path(torch.__file__).parent}/", f"{Path(__file__).parent}/")
 
 
 def is_paused(ledger: Ledger) -> bool:
-    """Whether the ledger is paused by what may pause it: anybody could set the flag."""
+    """Whether an operator is part of what is counted otherwise. The flag alone says nothing: anybody could set it."""
+    caller: FrameType | None = sys._getframe(1)
+    while caller is not None and caller.f_code not in OWN_COMPUTE and caller.f_code.co_filename.startswith(_ON_THE_WAY):
+        caller = caller.f_back
+    if caller is not None and caller.f_code in OWN_COMPUTE:
+        return True
     frame = sys._getframe(1) if ledger.paused else None
-    while frame is not None and frame.f_code not in PAUSERS:
+    while frame is not None and frame.f_code is not _PAUSER:
         frame = frame.f_back
     return frame is not None
 

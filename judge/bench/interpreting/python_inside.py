@@ -41,7 +41,7 @@ _CONSTANTS = (
 def watching(found: list[str]) -> Iterator[None]:
     """Within it, `found` gets the name of what a kernel calls and no compiler could have compiled."""
     before = sys.getprofile()
-    watch = _Watch(found)
+    watch = InsideWatch(found)
     sys.setprofile(watch)
     try:
         yield
@@ -51,7 +51,7 @@ def watching(found: list[str]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-class _Watch:
+class InsideWatch:
     """Told of every call by Python's profiler."""
 
     def __init__(self, found: list[str]) -> None:

@@ -84,13 +84,15 @@ def _nobody(row: LaunchTraffic) -> None:
 
 
 class Ledger:
-    """Where launches are written down, whoever makes them. `paused` while a Triton launch runs its own torch calls.
+    """Where launches are written down, whoever makes them. `paused` while operators are counted as one call.
 
-    `tell` hears of each at once, before whoever made it goes on.
+    `tell` hears of each at once, before whoever made it goes on. `operators`: how many of torch's came by, counted or
+    not.
     """
 
     def __init__(self) -> None:
         self.kernels: list[LaunchTraffic] = []
+        self.operators = 0
         self.paused = False
         self.tell: Callable[[LaunchTraffic], None] = _nobody
 
@@ -100,6 +102,7 @@ class Ledger:
 
     def clear(self) -> None:
         self.kernels.clear()
+        self.operators = 0
 
     def report(self) -> TrafficReport:
         return TrafficReport(tuple(self.kernels))

@@ -33,7 +33,7 @@ from judge.bench.processes.inspection import threads_in
 from judge.bench.subjects.baseline_models import as_baseline
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.subjects.harness import Harness
-from judge.bench.subjects.watch import Watch, watch_for
+from judge.bench.subjects.watch import Watch, warm_up, watch_for
 from judge.values import BASELINES, Gradients, JudgeError, Policy
 
 SELDOM = 8  # timed calls from one look at the harness to the next
@@ -46,6 +46,7 @@ def run(assignment: Assignment) -> None:
     policy = Policy.from_json(assignment.payload["policy"])
     if policy.gradients is not Gradients.NONE:
         start_autograd()  # its threads are the judge's, not the candidate's
+    warm_up(assignment)
     assignment.boss.send({"threads": threads_in()})
     assignment.boss.close()
     baseline = BASELINES.get(str(assignment.payload["mode"]))

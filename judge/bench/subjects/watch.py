@@ -10,7 +10,9 @@ from judge.bench.exchange.claims import MOST_GROUPS, MOST_KERNELS, MOST_NOTES, M
 from judge.bench.exchange.fields import NAME
 from judge.bench.exchange.rows import CountedRow, KernelRow, LauncherRow, TunedRow, sendable
 from judge.bench.exchange.wire import Message
+from judge.bench.interpreting import cuda_stand_in, op_witness
 from judge.bench.interpreting.kernel_code import Codes
+from judge.bench.interpreting.op_witness import OpWitness
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.gpu_trace import GpuTrace
@@ -36,6 +38,7 @@ class Counted(Watch):
     def __init__(self, adapter: Any, send: Callable[[Message], None]) -> None:
         self.adapter = adapter
         self._send = send
+        self._witness = OpWitness()
 
     @contextmanager
     def during(self, *, count: bool) -> Iterator[None]:
@@ -44,17 +47,23 @@ class Counted(Watch):
         ledger = self.adapter.ledger
         before, ledger.tell = ledger.tell, self._tell if count else ledger.tell
         try:
-            with self.adapter.counting() if count else nullcontext():
+            with cuda_stand_in.computing(), self._counting() if count else nullcontext():
                 yield
         finally:
             ledger.tell = before
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        with self.adapter.counting() as ledger, self._witness.watching(ledger):
+            yield
 
     def _tell(self, row: LaunchTraffic) -> None:
         if len(self.adapter.ledger.kernels) <= MOST_ROWS:
             self._send({"counted": traffic_row(row)})
 
     def report(self, *, count: bool) -> Message:
-        return {"codes": code_rows(self.adapter.take_codes())}
+        unseen = {"unseen": self._witness.unseen} if count else {}
+        return {"codes": code_rows(self.adapter.take_codes()), **unseen}
 
 
 class Recorded(Watch):
@@ -124,6 +133,12 @@ def traffic_row(row: LaunchTraffic) -> Message:
 def traffic_report(rows: Iterable[CountedRow]) -> TrafficReport:
     """What the referee makes of such rows."""
     return TrafficReport(tuple(LaunchTraffic(**vars(row)) for row in rows))
+
+
+def warm_up(assignment: Assignment) -> None:
+    """What has to be there before the candidate is: the thread of the profiler where operators are counted."""
+    if assignment.adapter is not None and assignment.payload["mode"] != "record":
+        op_witness.warm_up()
 
 
 def watch_for(mode: str, assignment: Assignment, send: Callable[[Message], None]) -> Watch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from judge.bench.admission.graph import base_name, bytes_of, tensors_in, trace_report, users_of
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.rows import CountedRow
 from judge.bench.foreign.whereabouts import FORWARD
@@ -51,6 +52,19 @@ def check_counts(reference: Reference, asked: Question, report: TrafficReport) -
             "physics.bytes",
             f"{counted:,} bytes were counted in the candidate's launches, but the problem's inputs and outputs alone "
             f"are {certain:,}",
+        )
+
+
+def check_seen(answer: Forwarded, stage: str) -> None:
+    """Raise Ended (`physics.operators`) when torch's operators ran where nobody counts them."""
+    if answer.unseen:
+        names = ", ".join(answer.unseen[:8])
+        raise Ended(
+            Verdict.SUSPECT,
+            stage,
+            "physics.operators",
+            f"{names} ran where operators are not counted, so that the time cannot be modelled; call torch in the "
+            "thread that calls forward, and leave its modes on",
         )
 
 

@@ -18,7 +18,7 @@ from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.reference import Reference
 from judge.bench.subjects.watch import traffic_report
-from judge.bench.timing.counted import check_counts
+from judge.bench.timing.counted import check_counts, check_seen
 from judge.bench.timing.stage import Measured
 from judge.values import ALTERNATIVES, Baseline, Basis, Speedup, Subject, Timing, Verdict
 
@@ -50,6 +50,7 @@ def modelled(reference: Reference, asked: Question, answer: Forwarded, target_na
         raise Ended(
             Verdict.UNSUPPORTED, "timing", "time.nothing_launched", "no launch was counted, so no time can be modelled"
         )
+    check_seen(answer, "timing")
     check_counts(reference, asked, candidate)
     sides = {Subject.CANDIDATE: candidate, Subject.EAGER: eager}
     over_others = {}

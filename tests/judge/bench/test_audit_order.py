@@ -69,6 +69,7 @@ def steps(monkeypatch):
     monkeypatch.setattr(whole.Kernels, "of", step("kernels", KERNELS))
     monkeypatch.setattr(whole, "check_effect", step("effect", "1 kernel ran"))
     monkeypatch.setattr(whole, "note_decoys", step("decoys", None))
+    monkeypatch.setattr(whole, "check_recount", step("counts", "3 us"))
     monkeypatch.setattr(whole, "from_traffic", step("traffic", None))
     monkeypatch.setattr(whole, "check_compiler", step("compiler", None))
     monkeypatch.setattr(whole, "check_share", step("share", "40%"))
@@ -78,10 +79,14 @@ def steps(monkeypatch):
     return state
 
 
-def run(steps, *, device: str = "cpu", candidate_us: float | None = None) -> Subjects:
+def run(steps, *, device: str = "cpu", candidate_us: float | None = None, interprets: bool = False) -> Subjects:
     subjects = Subjects()
     setting = Audited(
-        device=device, subjects=subjects, candidate_us=candidate_us, assignment=SimpleNamespace(target="sm_90")
+        device=device,
+        subjects=subjects,
+        candidate_us=candidate_us,
+        interprets=interprets,
+        assignment=SimpleNamespace(target="sm_90"),
     )
     Audit(setting, lambda *row: steps.records.append(row), "lock").run()
     return subjects
@@ -110,6 +115,15 @@ def test_the_checks_come_in_order_and_each_is_recorded(steps):
     assert all(0 <= ms < 5e3 for _, _, ms, _ in steps.records)
     children = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise", "sealed#1": "run"}
     assert subjects.said == [("more", children), ("release", ("audit",))]
+
+
+def test_a_modelled_time_is_counted_again(steps):
+    run(steps, interprets=True, candidate_us=3.0)
+    assert steps.seen == ["examine", "kernels", "counts", *CHECKS[2:]]
+    assert steps.records[1][0] == "audit.counts" and steps.records[1][3] == "3 us"
+    steps.seen.clear()
+    run(steps, interprets=True)
+    assert steps.seen == CHECKS, "no time was asked for"
 
 
 def test_a_gpu_has_its_trace_its_roofline_and_no_sanitizer(steps, monkeypatch):
@@ -201,7 +215,7 @@ def test_an_audit_has_a_wall_limit_of_its_own_and_children_of_its_own(monkeypatc
         setting.library is DEFAULT_POLICY.library
         and setting.findings is findings
         and setting.defined == {"k": []}
-        and setting.elements == 0
+        and setting.usual is None
     )
     assert [(case.name, case.constants, case.derived) for case in setting.sealed] == [("a", {"N": 2}, True)]
     setting.note("a.b", "text", count=3)

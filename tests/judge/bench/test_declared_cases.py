@@ -12,7 +12,7 @@ from judge.bench.deciding import declared_check
 from judge.values import Outcome, Verdict
 from tests.judge.audit_kernels import audited
 from tests.judge.bench.test_audit_sealed import REFUSES_ELSEWHERE, WRONG_ELSEWHERE, sized
-from tests.judge.bench_problems import PROBLEM, SAME
+from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 from tests.judge.problem_texts import examine, module
 
 pytestmark = pytest.mark.bench
@@ -61,8 +61,30 @@ def test_the_candidate_is_imported_while_the_reference_answers(monkeypatch):
     subjects: Any = SimpleNamespace(more=lambda wanted: order.append(wanted), release=order.append)
     reference: Any = SimpleNamespace(loaded=None, policy=None, whereabouts=whereabouts)
     setting: Any = SimpleNamespace(subjects=subjects, reference=reference, device="cpu")
-    assert declared_check._ask(setting, "wide", "case#1", 1, [], 5.0).startswith("the reference cannot be run")
+    assert declared_check._ask(setting, "wide", "case#1", [], 5.0).startswith("the reference cannot be run")
     assert order == [{"case#1": "run"}, "reference", "case#1"]
+
+
+@pytest.mark.parametrize("excuse", ["raise MemoryError", "time.sleep(60)"])
+def test_a_larger_case_is_no_excuse_where_the_reference_needs_little(cpu_bench, excuse):
+    source = candidate(f"if x.shape[-1] != 64: {excuse}\nreturn self.right(x)")
+    problem = PROBLEM + "\n\ndef get_cases():\n    return {'wide': {'SIZE': 4096}}\n"
+    outcome = judge(cpu_bench, sized(source), problem=problem, wall_s=20, stage_s=2)
+    reason = "run.oom" if "Memory" in excuse else "run.timeout"
+    assert (outcome.reason, outcome.message[:13]) == (reason, "in case 'wide"), outcome
+
+
+def test_the_order_of_cases_is_drawn(monkeypatch):
+    asked = []
+    monkeypatch.setattr(declared_check, "_ask", lambda setting, name, *rest: asked.append(name) or "")
+    cases: Any = dict.fromkeys("abcdefgh", "")
+    orders = set()
+    for _ in range(20):
+        asked.clear()
+        assert declared_check.check_declared(None, cases, [], 5.0) == "8 right"  # type: ignore[arg-type]
+        assert sorted(asked) == [*"abcdefgh"]
+        orders.add(tuple(asked))
+    assert len(orders) > 1
 
 
 def test_without_other_cases_there_is_no_such_stage(cpu_bench):

@@ -1,8 +1,14 @@
 """Counters of the interpreter against hand counts."""
 
+import sys
+
+import numpy as np
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
+
+from judge.bench.interpreting import cuda_stand_in, interpreter
 
 CUDA = "cuda"
 
@@ -143,3 +149,77 @@ def check_counting_can_be_switched_off(adapter):
         adapter.counts = True
     assert adapter.report().launches == 0
     assert torch.equal(out, x + y)
+
+
+def check_torch_in_the_grid_is_counted(adapter):
+    x, y, out = torch.rand(256), torch.rand(256), torch.empty(256)
+
+    def grid(meta):
+        y.mul_(2.0)
+        return (1,)
+
+    with adapter.counting():
+        add[grid](x, y, out, 256, BLOCK=256)
+    assert [row.name for row in adapter.report().kernels] == ["aten.mul_", "add"]
+
+
+@triton.jit
+def functions(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.store(out + i, tl.erf(v) + libdevice.tanh(v) + libdevice.fma(v, v, 1.0) + tl.exp(tl.sort(v)))
+
+
+def check_what_the_interpreter_leaves_to_torch_is_the_kernels(adapter):
+    x, out = torch.rand(256), torch.empty(256)
+    with adapter.counting():
+        functions[(1,)](x, out, N=256)
+        functions[(1,)](x=x, out=out[:256].view(256), N=256)
+    assert [row.name for row in adapter.report().kernels] == ["functions", "functions"]
+
+
+def check_nobody_sees_the_counters_at_work(adapter):
+    seen = []
+
+    def looks(frame, event, arg):
+        if frame.f_code.co_name == "access":
+            frame.f_locals["self"].logical_bytes = 0
+            seen.append(event)
+
+    x, out = torch.rand(256), torch.empty(256)
+    adapter.reset()
+    for watch in (sys.setprofile, sys.settrace):
+        watch(looks)
+        add[(1,)](x, x, out, 256, BLOCK=256)
+        watch(None)
+    assert adapter.report().total("logical_bytes") == 2 * 3 * 1024 and not seen
+
+
+def check_no_launch_is_counted_under_a_monitor(adapter):
+    x, out = torch.rand(256), torch.empty(256)
+    if not hasattr(sys, "monitoring"):
+        return
+    sys.monitoring.use_tool_id(3, "looks")
+    try:
+        add[(1,)](x, x, out, 256, BLOCK=256)
+    except interpreter.Unsupported as error:
+        assert "sys.monitoring" in str(error)
+    else:
+        raise AssertionError("it was counted")
+    finally:
+        sys.monitoring.free_tool_id(3)
+
+
+def check_numpy_gets_no_tensor_in_forward(adapter):
+    x = torch.rand(4)
+    assert x.numpy().shape == np.asarray(x).shape == (4,)
+    for reads in (torch.Tensor.numpy, np.asarray, lambda one: one.detach().cpu().numpy()):
+        with cuda_stand_in.computing():
+            try:
+                reads(x)
+            except cuda_stand_in.HostAccess:
+                continue
+        raise AssertionError(f"{reads} read a tensor")
+    with cuda_stand_in.computing():
+        assert x.tolist() and x.sum().item() > 0 and torch.tensor([1.0, 2.0]).shape == (2,)
+    assert x.numpy().shape == (4,)
