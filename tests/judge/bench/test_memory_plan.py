@@ -22,7 +22,8 @@ from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE, MemoryPlan
 from judge.bench.judging.precision import errors
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.slices import answered
-from judge.values import DEFAULT_POLICY
+from judge.bench.runner import Bench
+from judge.values import DEFAULT_POLICY, Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.rounds_bench import problem
 
 SWISH = problem("v = x[0] * 0.5 + 1.0\nreturn v * torch.sigmoid(v)", inputs="torch.randn(6000)")
@@ -213,3 +214,33 @@ def test_a_plan_is_lean_only_where_copies_would_fill_the_device():
     assert tight.lean and tight.least == 110 <= tight.room and not tight.by_turns
     assert MemoryPlan(**sizes, room=130).by_turns
     assert "0 MiB" in tight.words and tight.to_json()["least_bytes"] == 110
+
+
+LIMITS = Limits(wall_s=60, stage_s=30, memory_mb=256)  # beside which copies of 8 MB are many
+LARGE = {
+    "slices": SWISH.replace("6000", str(1 << 21)),
+    "whole": problem("v = x[0]\nreturn (v - v.mean(0)) / v.std(0)", inputs=f"torch.randn({1 << 17}, 16)"),
+}
+LAST = "out = super().forward(*x)\nout.view(-1)[-1] += {}\nreturn out"
+
+
+def judged(bench: Bench, source: str, wrong: float) -> Outcome:
+    """A candidate that adds `wrong` to the last element, judged and timed in little memory."""
+    lines = "\n".join(f"        {line}" for line in LAST.format(wrong).splitlines())
+    candidate = source.replace("class Model(", "class Known(") + (
+        f"\n\nclass ModelNew(Known):\n    def forward(self, *x):\n{lines}\n"
+    )
+    job = Job("large", ProblemSpec(source), candidate, limits=LIMITS, beat=math.inf, timing=not wrong)
+    return bench.evaluate(job)
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_problem_is_judged_in_little_memory(cpu_bench, name):
+    right = judged(cpu_bench, LARGE[name], 0.0)
+    assert right.verdict is Verdict.PASS and right.speedup is not None, right.message
+    plan = right.environment["memory"]
+    assert plan["lean"] and plan["oracle"] == (SLICES if name == "slices" else WHOLE)
+    assert [case.family for case in right.cases if case.detail.startswith("left out")] == ["strided"]
+    wrong = judged(cpu_bench, LARGE[name], 30.0)
+    assert (wrong.verdict, wrong.reason) == (Verdict.WRONG, "value.mismatch"), wrong.message
