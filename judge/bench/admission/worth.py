@@ -23,12 +23,12 @@ from judge.bench.admission.degeneracy import (
     used_parameters,
     varied,
 )
+from judge.bench.admission.every_question import questions
 from judge.bench.admission.graph import Trace, tensors_in
 from judge.bench.admission.op_algebra import algebra_flaws
 from judge.bench.admission.reference_run import Reference
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
-from judge.bench.judging.asking import questions
 from judge.bench.judging.expected import Expected, holds
 from judge.values import Flaw, Policy
 

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu, memory
 from judge.bench.judging.completion import Ended, of_reference
@@ -16,6 +18,7 @@ from judge.values import JudgeError, Verdict
 from judge.values.units import gib
 
 ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ \w+)")  # in torch's messages, of GPUs and of the CPU
+LACKING = (torch.OutOfMemoryError, MemoryError)
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
 CONTEXTS_BYTES = 4 << 30  # what children hold at least, whatever they compute
 LEAVING_S = 3.0  # until children that were sent away have given back what they held

@@ -9,8 +9,6 @@ import time
 from functools import partial
 from typing import Any
 
-import torch
-
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.setting import Setting, Usual
@@ -18,7 +16,7 @@ from judge.bench.compiling.report import capped
 from judge.bench.deciding import confirming
 from judge.bench.deciding.alternatives import KNOWN, Alternatives
 from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
-from judge.bench.deciding.memory_account import MemoryAccount
+from judge.bench.deciding.memory_account import LACKING, MemoryAccount
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
@@ -121,7 +119,7 @@ class Referee:
                 self._judge()
         except DeviceLost as lost:
             return self._not_passed(broken_device(lost, self.stage_log.now))
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except LACKING as error:
             return self._not_passed(self.memory.shortage(error, self.stage_log.now))
         except Ended as ended:
             if ended.verdict is not Verdict.REFUSED_PROBLEM:
@@ -143,12 +141,11 @@ class Referee:
     def _outcome_of(self, verdict: Verdict, **fields: Any) -> Outcome:
         """The outcome with all that was written down on the way."""
         self.environment |= self.memory.noted()
-        noticed = self.rounds.noticed() if self.rounds is not None else []
         self._note_waits()
         return Outcome(
             verdict,
             loads=self.loads,
-            findings=(*self.findings, *noticed),
+            findings=(*self.findings, *(self.rounds.noticed() if self.rounds is not None else [])),
             stages=tuple(self.stage_log.stages),
             cases=tuple(self.records),
             kernels=tuple(row.to_json() for row in self.kernels),
@@ -157,8 +154,7 @@ class Referee:
         )
 
     def _note_waits(self) -> None:
-        """Where its time went beside its own work, and what it cost all the others: nobody had the GPU while this one
-        had it alone."""
+        """Where its time went beside its own work, and how long nobody else could have the GPU."""
         if self.lock.fd is not None:
             waited_s = round(self.subjects.waited_s, 4)
             self.environment |= {**self.lock.use.to_json(), "children_waited_s": waited_s}
@@ -269,9 +265,8 @@ class Referee:
             reference = self.cache.reference or self._reference()
             contact = self.subjects.contacts["candidate"]
             unfitted = Binding((), hook=False)
-            rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.cache.questions)
-            self.rounds, rounds.repeats = rounds, 0 if self.interprets else REPEATS
-            rounds.drops = not self.interprets
+            self.rounds = rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.cache.questions)
+            rounds.repeats, rounds.drops = 0 if self.interprets else REPEATS, not self.interprets
             return reference, rounds, self._first(rounds)
         except NotCarried as error:
             raise Ended(Verdict.REFUSED_PROBLEM, "problem", "problem.unsupported", str(error)) from error

@@ -16,7 +16,6 @@ from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta, mapped, packed
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.gradients import BETWEEN
-from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target, expect, layout_of
@@ -25,7 +24,7 @@ from judge.bench.judging.parameters import Binding, State, changed
 from judge.bench.judging.precision import errors
 from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
-from judge.values import CaseRecord, Finding, Gradients, JudgeError, Policy, Precision, Verdict
+from judge.values import CaseRecord, Finding, Gradients, JudgeError, Precision, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
@@ -378,30 +377,3 @@ class Asker:
         if self.fit.by_position:
             where += "; parameters were matched by position, check their order"
         return Ended(fault.verdict, STAGE, fault.reason, f"{where}: {fault.text}")
-
-
-def questions(loaded: LoadedProblem, device: str, policy: Policy, *, few: bool) -> Iterator[Question]:
-    """Every round that the reference has an answer for; with `few` two of them, for references that are slow.
-
-    Ends early where there is nothing to judge by: other stages say why. Raises MemoryError where even the first round
-    takes more memory than there is, or judging would."""
-    asked = Questions(Reference(loaded, device, policy))
-    try:
-        first = asked.first(None)
-    except (Ended, JudgeError, *REFUSALS) as error:
-        if kind_of(error) == "oom" or getattr(error, "reason", "") == "problem.memory":
-            raise MemoryError(getattr(error, "message", str(error))) from error
-        return
-    plan = asked.reference.plan
-    if plan is not None and plan.least > plan.room:
-        raise MemoryError(plan.words)
-    try:
-        yield first
-        asked.done_with(first)
-        for _, question in asked.rounds():
-            yield question
-            if few:
-                return
-            asked.done_with(question)
-    except (Ended, JudgeError, MemoryError, *REFUSALS):
-        return

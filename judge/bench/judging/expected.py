@@ -28,8 +28,9 @@ from judge.bench.judging.precision import (
     row_weights,
     weighted_errors,
 )
-from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference, Traits, traits_of
+from judge.bench.judging.reference import REFUSALS, Answer, Learned, Reference
 from judge.bench.judging.slices import Slices, cuts_of
+from judge.bench.judging.traits import Traits, traits_of
 from judge.values import SWITCHES, Precision
 
 CUT_ROOM = 1.25  # times the error of dropped digits

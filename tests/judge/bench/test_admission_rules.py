@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from judge.bench.admission.every_question import questions
 from judge.bench.admission.worth import NullCandidates
 from judge.bench.foreign.loading import load_problem
-from judge.bench.judging.asking import questions
 from judge.bench.processes.jobs import AdmissionPlan
 from judge.bench.runner import Bench
 from judge.values import DEFAULT_POLICY, Limits, Mode, Policy, ProblemSpec

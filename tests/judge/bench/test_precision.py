@@ -25,7 +25,7 @@ from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.judging.families import reshaped
 from judge.bench.judging.parameters import redraw
 from judge.bench.judging.precision import Allowed, Errors, allowed, errors, rounded
-from judge.bench.judging.reference import traits_of
+from judge.bench.judging.traits import traits_of
 from judge.bench.subjects.watch import traffic_report, traffic_row
 
 

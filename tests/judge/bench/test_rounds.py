@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from judge.bench.judging.families import FAMILIES, Freedom, extreme, reshaped, strided, varied
-from judge.bench.judging.reference import traits_of
+from judge.bench.judging.traits import traits_of
 from judge.values import Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
 
