@@ -66,9 +66,11 @@ def job(
         found = job_take(device=device, key=key, owner=asked.owner, now=now)
         return JobAnswer(done=True, token=found[0], line=found[1].decode()) if found else JobAnswer(done=True)
     if verb == "answer":
-        done, why, follow_ups = job_answer(key=key, token=asked.token, line=asked.line.encode())
+        done, why, follow_ups = job_answer(device=device, key=key, token=asked.token, line=asked.line.encode())
         send(follow_ups)
         return JobAnswer(done=done, why=why)
     if verb == "refuse":
-        return JobAnswer(done=job_refuse(**held, reason=asked.line))
+        done, follow_ups = job_refuse(**held, reason=asked.line)
+        send(follow_ups)
+        return JobAnswer(done=done)
     return JobAnswer(done=(job_renew if verb == "renew" else job_release)(**held, now=now))

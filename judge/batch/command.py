@@ -66,7 +66,7 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None
             done.add((sent.job.id, sent.nonce))
             tally.judged += 1
             tally.lost += isinstance(outcome, Outcome) and outcome.verdict is Verdict.LOST
-            say(f"{sent.job.id}: {summary(outcome)}")
+            say(f"{sent.name}: {summary(outcome)}")
     return tally
 
 

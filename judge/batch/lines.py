@@ -31,6 +31,7 @@ from judge.values.rebuilding import MALFORMED
 JOB, PREFLIGHT = "job", "preflight"  # what is asked
 OUTCOME, REPORT = "outcome", "report"  # what is answered
 MAX_LINE = 32 << 20
+ABOUT_CHARS = 200
 
 
 class BadLine(Exception):
@@ -47,6 +48,12 @@ class SentJob:
     nonce: str
     device: str
     digest: str  # sha256 of the canonical body: what an outcome answers
+    about: str = ""  # what it is to people, such as "row_softmax, search 7, node 12"
+
+    @property
+    def name(self) -> str:
+        """For whoever watches."""
+        return self.about or f"job {self.job.id[:12]}"
 
     @property
     def preflight(self) -> bool:
@@ -77,15 +84,15 @@ class Returned:
         return bool(self.key_id)
 
 
-def job_line(job: Job, *, nonce: str, device: str = "", key: DeviceKey | None = None) -> bytes:
+def job_line(job: Job, *, nonce: str, device: str = "", key: DeviceKey | None = None, about: str = "") -> bytes:
     """One line without its end. Signed with `key`, for the device of that key."""
-    return _closed(job_body(job, nonce=nonce, device=key.device if key else device), key)
+    return _closed(job_body(job, nonce=nonce, device=key.device if key else device, about=about), key)
 
 
-def job_body(job: Job, *, nonce: str, device: str) -> dict[str, Any]:
+def job_body(job: Job, *, nonce: str, device: str, about: str = "") -> dict[str, Any]:
     """Everything that the signature covers."""
     problem = job.problem
-    return {
+    return ({"about": about} if about else {}) | {
         "kind": JOB if job.candidate else PREFLIGHT,
         "id": job.id,
         "nonce": nonce,
@@ -126,7 +133,12 @@ def read_job(line: bytes, key: DeviceKey | None) -> SentJob:
         job = _job(body)
     except MALFORMED as error:
         raise BadLine(f"it is no complete job ({type(error).__name__}: {error})"[:300]) from error
-    return SentJob(job, nonce, str(body.get("device", "")), digest_of(body))
+    return SentJob(job, nonce, str(body.get("device", "")), digest_of(body), _about(body))
+
+
+def _about(body: dict[str, Any]) -> str:
+    text = str(body.get("about", ""))[:ABOUT_CHARS]
+    return text if text.isprintable() else ""
 
 
 def _job(body: dict[str, Any]) -> Job:

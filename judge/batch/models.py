@@ -29,6 +29,7 @@ class BatchJob(Leased):
     sealed_set = models.ForeignKey(  # that went with it
         SealedSet, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+    about = models.CharField(max_length=200, blank=True)  # problem, search and node, for whoever watches there
     digest = models.CharField(max_length=64)  # of the job's signed body
     evaluation = models.OneToOneField(Evaluation, null=True, blank=True, on_delete=models.PROTECT)
     outcome_digest = models.CharField(max_length=64, blank=True)  # of the signed outcome that became the evaluation

@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
             once=options.once,
             most_s=options.job_limit_s,
         )
-    say(f"{done.judged} judged, {done.refused} refused, {done.late} late")
+    say(f"{done.judged} judged, {done.refused} refused, {done.late} late, {done.stopped} stopped")
     return REFUSED if done.refused else DONE
 
 

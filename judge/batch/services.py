@@ -14,17 +14,26 @@ from django.db import transaction
 from django.utils import timezone
 
 from adaexplore_site.core.text import clip
-from judge.batch.lines import BadLine, Returned, candidate_hash, digest_of, job_body, job_line, read_outcome
+from judge.batch.lines import (
+    ABOUT_CHARS,
+    BadLine,
+    Returned,
+    candidate_hash,
+    digest_of,
+    job_body,
+    job_line,
+    read_outcome,
+)
 from judge.batch.models import BatchJob
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device, DeviceCheck
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of, evaluation_store
-from judge.problems.models import Problem
+from judge.problems.models import Problem, SealedSet
 from judge.problems.services import PREFLIGHT_LIMITS, admission_keep
 from judge.selftest.noise import Noise
 from judge.sources.checks import case_for, declared_cases
-from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome
+from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome, Verdict
 
 LIMITS = Limits(wall_s=180, stage_s=60)  # with an audit
 
@@ -48,6 +57,7 @@ class Request:
     source: str = ""
     beat: float | None = None
     incumbent: str = ""
+    about: str = ""  # who asks, such as "search 7, node 12"
 
 
 @dataclass(frozen=True)
@@ -76,20 +86,39 @@ def jobs_export(*, requests: Sequence[Request], device: Device) -> list[BatchJob
     job, with the best of its first export."""
     with transaction.atomic():
         Device.objects.select_for_update(no_key=True).get(pk=device.pk)  # of two exports at once the later one repeats
-        return [_job(request, device) for request in requests]
+        known = _Known(requests, device)
+        return [_job(request, device, known) for request in requests]
 
 
 def signed_line(row: BatchJob, key: DeviceKey) -> bytes:
     """An exported job as it leaves."""
-    return job_line(_sent(row), nonce=row.nonce, key=key)
+    return job_line(_sent(row), nonce=row.nonce, key=key, about=row.about)
 
 
-def _job(request: Request, device: Device) -> BatchJob:
+class _Known:
+    """Sealed cases and waiting jobs of all that is asked for, in two queries."""
+
+    def __init__(self, requests: Sequence[Request], device: Device) -> None:
+        problems = {request.problem.pk for request in requests}
+        hashes = {candidate_hash(request.source) for request in requests}
+        sets = SealedSet.objects.filter(problem__in=problems).order_by("number")
+        self._sets = {(row.problem_id, row.case): row for row in sets}  # the newest of each
+        rows = BatchJob.objects.filter(device=device, problem__in=problems, imported_at=None)
+        self._jobs: dict[tuple[int, str, int | None], list[BatchJob]] = {}
+        for row in rows.filter(candidate_hash__in=hashes).order_by("-id"):
+            self._jobs.setdefault((row.problem_id, row.candidate_hash, row.sealed_set_id), []).append(row)
+
+    def sealed(self, problem: Problem, case: str | None) -> SealedSet | None:
+        return self._sets.get((problem.pk, case or ""))
+
+    def jobs(self, problem: Problem, candidate: str, sealed: SealedSet | None) -> list[BatchJob]:
+        return self._jobs.get((problem.pk, candidate, sealed.pk if sealed else None), [])
+
+
+def _job(request: Request, device: Device, known: _Known) -> BatchJob:
     problem, candidate = request.problem, candidate_hash(request.source)
-    sealed = problem.sealed_set(case_of(problem, device)) if request.source else None
-    waiting = BatchJob.objects.filter(device=device, problem=problem, candidate_hash=candidate, imported_at=None)
-    waiting = waiting.filter(sealed_set=sealed)
-    for row in waiting.order_by("-id"):
+    sealed = known.sealed(problem, case_of(problem, device)) if request.source else None
+    for row in known.jobs(problem, candidate, sealed):
         row.problem, row.device, row.sealed_set = problem, device, sealed
         if digest_of(_body(row)) == row.digest:
             return row
@@ -103,6 +132,7 @@ def _job(request: Request, device: Device) -> BatchJob:
         beat=request.beat,
         incumbent=request.incumbent,
         sealed_set=sealed,
+        about=clip(f"{problem.slug}, {request.about or 'preflight'}", ABOUT_CHARS),
     )
     row.digest = digest_of(_body(row))
     row.save()
@@ -110,7 +140,7 @@ def _job(request: Request, device: Device) -> BatchJob:
 
 
 def _body(row: BatchJob) -> dict[str, Any]:
-    return job_body(_sent(row), nonce=row.nonce, device=row.device.name)
+    return job_body(_sent(row), nonce=row.nonce, device=row.device.name, about=row.about)
 
 
 def _sent(row: BatchJob) -> Job:
@@ -225,12 +255,31 @@ def _keep_report(line: Returned, report: AdmissionReport, job: BatchJob) -> Impo
 
 
 def _wait_again(line: Returned, outcome: Outcome, job: BatchJob) -> Imported:
-    """A fault of the judge says nothing about the kernel: the job waits for another outcome, under a new nonce."""
-    job.lost = [*job.lost, line.digest]
-    job.nonce = secrets.token_hex(16)
+    """A fault of the judge says nothing about the kernel: the job waits for another outcome."""
+    return Imported(lost=(_left_anew(job, line.digest, outcome),))
+
+
+def job_returned(*, token: str, reason: str, device: Device) -> Lost | None:
+    """Count a job that came back without an outcome that could be used: it waits for another one, and says why. None
+    where it does not wait as it was taken: it was answered, or has left anew since."""
+    uid, _, nonce = token.partition(".")
+    with transaction.atomic():
+        jobs = BatchJob.objects.select_for_update(of=("self",)).select_related("problem", "device", "sealed_set")
+        job = jobs.filter(uid=uid, nonce__startswith=nonce, imported_at=None, device=device).first()
+        if job is None:
+            return None
+        job.refusal = clip(reason, 300)
+        outcome = Outcome(Verdict.LOST, stage="judge", reason="judge.failed", message=reason[:2000])
+        return _left_anew(job, f"refused {job.nonce}", outcome)
+
+
+def _left_anew(job: BatchJob, digest: str, outcome: Outcome) -> Lost:
+    """The job under a new nonce, free for whoever asks; `digest` tells what came of it until now."""
+    job.lost = [*job.lost, digest]
+    job.nonce, job.lease_until = secrets.token_hex(16), None
     job.digest = digest_of(_body(job))
-    job.save(update_fields=["lost", "nonce", "digest"])
-    return Imported(lost=(Lost(job, outcome),))
+    job.save(update_fields=["lost", "nonce", "lease_until", "digest", "refusal"])
+    return Lost(job, outcome)
 
 
 def _check(number: int, line: Returned, job: BatchJob) -> None:

@@ -15,12 +15,14 @@ from typing import Any, Protocol
 from judge.batch.command import Say, answer, summary
 from judge.batch.folder import LEASE_S, Folder, Waiting
 from judge.batch.lines import BadLine, SentJob, outcome_line, read_job
+from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.keys import DeviceKey
-from judge.values import AdmissionReport, Job, Outcome
+from judge.values import AdmissionReport, Job, Outcome, Stopped
 
 POLL_S = 1.0
 RENEW_S = LEASE_S / 4
+WANTED_S = 1.0  # between two looks at whether a job is still wanted
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Place(Protocol):
         """The most urgent job that nobody works on."""
 
     def renew(self, taken: Taken) -> bool:
-        """Keep it; False when it was given to another one."""
+        """Keep it; False when it was given to another one, or nobody waits for it any more. Asked every WANTED_S."""
 
     def put(self, taken: Taken, line: bytes) -> bool:
         """Hand in its outcome; False when another one was first."""
@@ -53,9 +55,11 @@ class Place(Protocol):
 class FolderPlace:
     """The jobs of one device in a folder. Half-copied files, and jobs of other devices, are passed over."""
 
-    def __init__(self, folder: Folder, device: str) -> None:
+    def __init__(self, folder: Folder, device: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.folder, self.device = folder, device
         self._passed: set[str] = set()  # tokens of whole files that are no jobs for this device
+        self._clock = clock
+        self._held: tuple[Waiting, float] | None = None  # and when its claim was last renewed
 
     def take(self) -> Taken | None:
         for job in self.folder.waiting():
@@ -66,10 +70,18 @@ class FolderPlace:
                 if self.folder.answered(job.token):  # meanwhile
                     self.folder.release(job.token)
                     continue
+                self._held = job, self._clock()
                 return Taken(job.token, line)
         return None
 
     def renew(self, taken: Taken) -> bool:
+        job, since = self._held or (None, 0.0)
+        if job is not None and job.token == taken.token:
+            if not self.folder.holds(job):  # it was withdrawn
+                return False
+            if self._clock() - since < RENEW_S:
+                return True
+            self._held = job, self._clock()
         return self.folder.renew(taken.token)
 
     def put(self, taken: Taken, line: bytes) -> bool:
@@ -104,6 +116,7 @@ class Served:
     judged: int = 0
     refused: int = 0  # lines that are no job for this device
     late: int = 0  # another one was first
+    stopped: int = 0  # nobody waited for them any more
 
 
 def serve(
@@ -150,19 +163,29 @@ def serve(
             _hand(partial(place.refuse, taken, str(error)), say, sleep)
             continue
         outcome = _judged(place, taken, sent, bench, most_s)
+        if outcome is None:
+            served.stopped += 1
+            say(f"{sent.name} is not wanted any more: it was stopped")
+            continue
         now = datetime.now(UTC).isoformat(timespec="seconds")
         line = outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key)
         first = _hand(partial(place.put, taken, line), say, sleep)
         served.judged += first
         served.late += not first
-        say(f"{sent.job.id[:12]}: {summary(outcome)}{'' if first else ', but another one was first'}")
+        say(f"{sent.name}: {summary(outcome)}{'' if first else ', but another one was first'}")
 
 
-def _judged(place: Place, taken: Taken, sent: SentJob, bench: Bench, most_s: float | None) -> Outcome | AdmissionReport:
-    """What comes of a job, its claim kept meanwhile, and released where this is interrupted."""
+def _judged(
+    place: Place, taken: Taken, sent: SentJob, bench: Bench, most_s: float | None
+) -> Outcome | AdmissionReport | None:
+    """What comes of a job, its claim kept meanwhile, and released where this is interrupted. None where nobody waits
+    for it any more: its processes are ended."""
     try:
-        with _kept(place, taken):
+        with _kept(place, taken) as unwanted, stoppable(unwanted.is_set):
             return answer(bench, _bounded(sent.job, most_s))
+    except Stopped:
+        _try(partial(place.release, taken))
+        return None
     except BaseException:
         _try(partial(place.release, taken))
         raise
@@ -175,18 +198,21 @@ def _bounded(job: Job, most_s: float | None) -> Job:
 
 
 @contextmanager
-def _kept(place: Place, taken: Taken) -> Iterator[None]:
-    """Renew the claim from a thread while the body works; a killed process stops renewing by itself."""
-    done = threading.Event()
+def _kept(place: Place, taken: Taken) -> Iterator[threading.Event]:
+    """Renew the claim from a thread while the body works; a killed process stops renewing by itself. The event is set
+    once the job is not wanted from here any more. A place that is away says nothing of that."""
+    done, unwanted = threading.Event(), threading.Event()
 
     def renew() -> None:
-        while not done.wait(RENEW_S):
-            _try(partial(place.renew, taken))
+        while not done.wait(WANTED_S):
+            if _try(partial(place.renew, taken)) is False:
+                unwanted.set()
+                return
 
     thread = threading.Thread(target=renew, name="claim", daemon=True)
     thread.start()
     try:
-        yield
+        yield unwanted
     finally:
         done.set()
         thread.join(1.0)  # one that waits for a server ends with the process
@@ -206,11 +232,11 @@ def _hand(do: Callable[[], Any], say: Say, sleep: Callable[[float], None]) -> An
             return found
 
 
-def _try(do: Callable[[], Any]) -> None:
+def _try(do: Callable[[], Any]) -> Any:
     try:
-        do()
+        return do()
     except (OSError, ValueError):  # away, or refused, which is told when the outcome is handed in
-        pass  # the claim runs out by itself
+        return None  # the claim runs out by itself
 
 
 def _away(away: bool, error: OSError, say: Say) -> bool:

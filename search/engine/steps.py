@@ -23,7 +23,7 @@ from adaexplore_site.core.text import escaped as storable
 from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
-from judge.evaluations.models import Evaluation, Race
+from judge.evaluations.models import Evaluation
 from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
 from judge.values import JudgeError, Stopped, Verdict, canonical_hash
@@ -32,6 +32,7 @@ from memory.prompting.places import toolchain_now
 from memory.prompting.queries import frozen_of, shown_to, uses_record
 from search.algorithm.decide import Decision, decide, node_rng
 from search.algorithm.params import SearchParams
+from search.engine.bars import bar_of, wants_race
 from search.engine.budgets import Room, run_room
 from search.engine.completion import node_complete, run_follow, run_locked
 from search.engine.devices import device_faulted, device_judged
@@ -54,7 +55,7 @@ from search.proposers import get as get_proposer
 from search.proposers.exchange import parse_reply
 from search.proposers.protocol import Call, ContextKernel, Proposer, ProposerError, Reply, Task, WaitingForPerson
 from search.records.events import NodeJudging, NodeProposed, NodeReserved, NodeWaiting
-from search.records.facts import has_won, node_rows, tree_of, verdict_of
+from search.records.facts import node_rows, tree_of, verdict_of
 from search.records.kinds import action_record
 from search.records.log import event_write, notes_of, steering_of
 from search.records.models import Node, Proposal, Run
@@ -345,29 +346,6 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
         problem_judged(evaluation=evaluation)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
     return step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
-
-
-def bar_of(run_id: int) -> tuple[float | None, str]:
-    """What a kernel of the run has to beat: the speedup of the best so far, None without one, and its source.
-
-    The source is empty where it beat nothing: raced with such a one, a kernel that beats PyTorch might tie and stay
-    unaudited.
-    """
-    best = best_node(run_id)
-    if best is None or best.evaluation is None:
-        return None, ""
-    return best.evaluation.speedup, best.source if has_won(best.evaluation) else ""
-
-
-def wants_race(evaluation: Evaluation, best: Node | None) -> bool:
-    """Whether a kernel would become the best by numbers of two GPUs of one class, which are not compared: it has to
-    meet the best on one GPU first. Its next evaluation races them, and is audited where it wins."""
-    bar = best.evaluation if best is not None else None
-    if bar is None or not evaluation.device.pooled or evaluation.gpu == bar.gpu or not evaluation.may_be_best:
-        return False
-    if (evaluation.speedup or 0.0) <= (bar.speedup or 0.0) or evaluation.candidate_hash == bar.candidate_hash:
-        return False
-    return not Race.objects.filter(evaluation=evaluation, second_hash=bar.candidate_hash).exists()
 
 
 def step_judge_elsewhere(*, node_id: int, clock: Clock = timezone.now) -> list[FollowUp]:

@@ -9,11 +9,11 @@ from django.db.models import Q
 
 from judge.batch.folder import LEASE_S, token_of
 from judge.batch.models import BatchJob
-from judge.batch.services import OutcomesRefused, jobs_export, outcomes_import, refusal_keep, signed_line
+from judge.batch.services import OutcomesRefused, job_returned, jobs_export, outcomes_import, signed_line
 from judge.bench.exchange import seal
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
-from search.fleet.remote import jobs_lost, nodes_answered, requests_waiting
+from search.fleet.remote import job_wanted, jobs_lost, nodes_answered, requests_waiting
 from search.records.queue import FollowUp
 
 SKEW = timedelta(minutes=15)  # clocks of the two machines may differ by so much
@@ -43,15 +43,21 @@ def job_take(*, device: Device, key: DeviceKey, owner: str, now: datetime) -> tu
     if device.state == Device.State.QUARANTINED:
         return None
     jobs = jobs_export(requests=requests_waiting(device=device, now=now), device=device)
+    free = BatchJob.objects.filter(Q(lease_until=None) | Q(lease_until__lte=now), imported_at=None)
+    open_ones = set(free.filter(pk__in=[row.pk for row in jobs]).values_list("pk", flat=True))
     for row in sorted(jobs, key=lambda one: (not one.preflight, one.pk)):
-        free = BatchJob.objects.filter(Q(lease_until=None) | Q(lease_until__lte=now), pk=row.pk, imported_at=None)
-        if free.filter(refusal="", nonce=row.nonce).acquire(now=now, for_s=LEASE_S, lease_owner=owner):
+        mine = free.filter(pk=row.pk, nonce=row.nonce)
+        if row.pk in open_ones and mine.acquire(now=now, for_s=LEASE_S, lease_owner=owner):
             return token_of(row.uid, row.nonce), signed_line(row, key)
     return None
 
 
 def job_renew(*, device: Device, token: str, owner: str, now: datetime) -> bool:
-    """Keep a job. False when it is another's by now, or has its outcome."""
+    """Keep a job. False when it is another's by now, has its outcome, or nobody waits for it any more: it was stopped,
+    or an equal kernel has its verdict."""
+    row = _held(device, token, owner).select_related("device").first()
+    if row is None or not job_wanted(job=row, now=now):
+        return False
     return bool(_held(device, token, owner).renew(now=now, for_s=LEASE_S))
 
 
@@ -60,24 +66,27 @@ def job_release(*, device: Device, token: str, owner: str, now: datetime) -> boo
     return bool(_held(device, token, owner).release(now=now))
 
 
-def job_refuse(*, device: Device, token: str, owner: str, reason: str) -> bool:
-    """It cannot be judged there: it is offered no more, and the page of its search says why."""
-    row = _held(device, token, owner).first()
-    if row is None:
-        return False
-    refusal_keep(token=token, reason=reason)
-    return True
+def job_refuse(*, device: Device, token: str, owner: str, reason: str) -> tuple[bool, list[FollowUp]]:
+    """It cannot be judged there: a fault like others of that machine. (Whether it counts, what follows.)"""
+    if not _held(device, token, owner).exists():
+        return False, []
+    return True, _returned(device, token, reason)
 
 
-def job_answer(*, key: DeviceKey, token: str, line: bytes) -> tuple[bool, str, list[FollowUp]]:
-    """(whether it counts, why not, what follows). The first outcome of a job counts, whoever holds it."""
+def _returned(device: Device, token: str, reason: str) -> list[FollowUp]:
+    """The job waits for another try, and the page of its search says why; three faults in a row quarantine the device,
+    and after some tries the step is withdrawn."""
+    found = job_returned(token=token, reason=reason, device=device)
+    return jobs_lost(lost=[found]) if found is not None else []
+
+
+def job_answer(*, device: Device, key: DeviceKey, token: str, line: bytes) -> tuple[bool, str, list[FollowUp]]:
+    """(whether it counts, why not, what follows). The first outcome of a job counts, whoever holds it; one that cannot
+    be imported gives the job back."""
     try:
         found = outcomes_import(data=line + b"\n", keys={key.device: key})
     except OutcomesRefused as error:
-        refusal_keep(token=token, reason=error.reason, device=key.device)
-        return False, error.reason, []
-    for one in found.lost:
-        BatchJob.objects.filter(pk=one.job.pk).update(lease_until=None)
+        return False, error.reason, _returned(device, token, error.reason)
     _, follow_ups = nodes_answered(evaluations=found.evaluations, known=found.known)
     return True, "", [*follow_ups, *jobs_lost(lost=found.lost)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 from django.db import transaction
@@ -22,11 +21,12 @@ from judge.problems.services import admission_fail
 from judge.values import Verdict
 from judge.values.outcomes import UNCLEAR
 from judge.values.owners import owner_name
+from search.engine.bars import Bar, bar_of, bars_of, wants_race
 from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_faulted
 from search.engine.leases import node_claim
 from search.engine.problems import problem_judged, problem_unclear
-from search.engine.steps import bar_of, step_complete, step_judge_elsewhere, wants_race
+from search.engine.steps import step_complete, step_judge_elsewhere
 from search.records.models import Node, Run
 from search.records.queries import best_node
 from search.records.queue import FollowUp
@@ -43,10 +43,9 @@ def nodes_waiting(*, run: Run) -> list[Request]:
     """Kernels of nodes that wait for the run's own device, and the preflight of its problem if that waits, too. Each
     knows the best so far. Raises NothingToSend.
     """
-    _known_complete(run)
-    nodes = Node.objects.filter(run=run, state=Node.State.JUDGING).order_by("number")
-    beat, incumbent = bar_of(run.pk)
-    found = _distinct(Request(run.problem, node.source, beat, incumbent) for node in nodes)
+    nodes = Node.objects.filter(run=run, state=Node.State.JUDGING).select_related("run__problem").order_by("number")
+    bar = bar_of(run.pk)
+    found = _distinct(_asked(node, bar) for node in _unknown(run.device, list(nodes)))
     if not found:
         raise NothingToSend(
             f"No node of run {run.pk} waits for {run.device.name}. --device NAME measures completed nodes again."
@@ -59,18 +58,44 @@ def requests_waiting(*, device: Device, now: datetime) -> list[Request]:
     What is quarantined stays here."""
     waits = preflights_unfinished([device], now=now)
     found = [Request(one.problem) for one in waits if not one.problem.quarantined]
-    waiting = Node.objects.filter(state=Node.State.JUDGING, run__problem__quarantined_at=None).values("run")
-    for run in Run.objects.filter(device=device, pk__in=waiting).select_related("problem", "device").order_by("pk"):
-        with suppress(NothingToSend):
-            found += nodes_waiting(run=run)
-    return _distinct(found)
+    nodes = _waiting_on(device).select_related("run__problem").order_by("run", "number")
+    unknown = _unknown(device, list(nodes))
+    bars = bars_of({node.run_id for node in unknown})
+    return _distinct([*found, *(_asked(node, bars[node.run_id]) for node in unknown)])
 
 
-def _known_complete(run: Run) -> None:
-    """Complete the nodes whose verdict is known by now, such as of an equal kernel in another search. The next reap
-    lets the search go on."""
-    for pk in list(Node.objects.filter(run=run, state=Node.State.JUDGING).values_list("pk", flat=True)):
-        step_judge_elsewhere(node_id=pk)
+def job_wanted(*, job: BatchJob, now: datetime) -> bool:
+    """Whether somebody still waits for the outcome of a job that has left."""
+    if job.preflight:
+        waits = preflights_unfinished([job.device], now=now)
+        return any(one.problem.pk == job.problem_id and not one.problem.quarantined for one in waits)
+    mine = _waiting_on(job.device).filter(run__problem=job.problem_id, source_hash=job.candidate_hash)
+    return job.device.state != Device.State.QUARANTINED and mine.exists()
+
+
+def _waiting_on(device: Device) -> QuerySet[Node]:
+    """Nodes that wait for an outcome from the machine of a device."""
+    return Node.objects.filter(state=Node.State.JUDGING, run__device=device, run__problem__quarantined_at=None)
+
+
+def _asked(node: Node, bar: Bar) -> Request:
+    return Request(node.run.problem, node.source, *bar, about=f"search {node.run_id}, node {node.number}")
+
+
+def _unknown(device: Device, nodes: list[Node]) -> list[Node]:
+    """The nodes that an outcome is needed for. Those whose verdict is known by now, such as of an equal kernel in
+    another search, are completed: the next reap lets their search go on. One query while none is known."""
+    known = Evaluation.objects.filter(device=device, candidate_hash__in={node.source_hash for node in nodes})
+    pairs = set(known.values_list("problem_id", "candidate_hash")) if nodes else set()
+    asked = [node for node in nodes if (node.run.problem_id, node.source_hash) in pairs]
+    for node in asked:
+        step_judge_elsewhere(node_id=node.pk)
+    if not asked:
+        return nodes
+    left = set(
+        Node.objects.filter(pk__in=[node.pk for node in nodes], state=Node.State.JUDGING).values_list("pk", flat=True)
+    )
+    return [node for node in nodes if node.pk in left]
 
 
 def nodes_named(*, run: Run, numbers: Sequence[int]) -> list[Request]:

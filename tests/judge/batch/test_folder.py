@@ -15,6 +15,7 @@ from judge.batch.folder import LEASE_S, Folder, Waiting, token_of
 from judge.batch.https import ServerRefused
 from judge.batch.lines import job_line, read_outcome
 from judge.batch.serving import FolderPlace, Taken, _kept, serve
+from judge.bench.processes.stopping import look
 from judge.values import JudgeError, Verdict
 from judge.values.owners import here
 from tests.judge.batch.test_batch_run import FakeBench
@@ -292,3 +293,34 @@ def test_files_are_private_unless_the_folder_is_its_groups(root, tmp_path) -> No
     os.chmod(shared, 0o2770)  # noqa: PTH101
     waiting = put(Folder(shared), "a")
     assert stat.S_IMODE((shared / "jobs" / waiting.name).stat().st_mode) == 0o660
+
+
+def test_an_evaluation_whose_job_is_withdrawn_is_ended_and_named(root, monkeypatch) -> None:
+    monkeypatch.setattr("judge.batch.serving.WANTED_S", 0.01)
+    folder = Folder(root)
+    first, second = put(folder, "a", place=1), put(folder, "b", place=2)
+
+    class Stopped(FakeBench):
+        def evaluate(self, job):
+            if job.id == "a":
+                folder.withdraw(first)
+                while True:
+                    look()
+            return super().evaluate(job)
+
+    done, said = served(folder, Stopped())
+    assert (done.judged, done.stopped) == (1, 1) and "job a is not wanted any more: it was stopped" in said
+    assert [one.id for one in outcomes(folder)] == ["b"] and not list((root / "claims").iterdir())
+    assert folder.waiting() == [second]
+
+
+def test_a_claim_is_written_again_now_and_then_only(root) -> None:
+    clock, folder = Clock(), Folder(root)
+    put(folder, "a")
+    place = FolderPlace(folder, "lab", clock=clock)
+    taken = place.take()
+    claim = root / "claims" / taken.token
+    before = claim.read_bytes()
+    assert place.renew(taken) and claim.read_bytes() == before
+    clock.now += LEASE_S / 4
+    assert place.renew(taken) and claim.read_bytes() != before

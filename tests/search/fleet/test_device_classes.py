@@ -16,6 +16,7 @@ from judge.devices.models import Device, DeviceCheck
 from judge.devices.services import EnrolmentRefused, device_enroll, enrolled_keys, key_path
 from judge.evaluations.models import Evaluation
 from judge.values import Basis, SpeedCall, Speedup, Subject
+from search.engine.bars import MOST_RACES
 from search.fleet.exchange import folder_exchange
 from search.records.facts import standing_of
 from search.records.models import Node, Run
@@ -191,3 +192,18 @@ def test_one_gpu_with_verdicts_is_not_made_a_class(gpus) -> None:
     key_path("h200s").unlink()
     with pytest.raises(EnrolmentRefused, match="another name"):
         device_enroll(name="h200s", kind=Device.Kind.CUDA, arch="sm_90")
+
+
+def test_a_race_that_never_comes_is_not_asked_for_without_end(gpus) -> None:
+    """Its outcomes are passes of another GPU without a race: the kernel is no best, and the search goes on."""
+    run, worker = two_steps(gpus)
+    judge_one_each(gpus, 2.0, 3.0)
+    for number in range(MOST_RACES + 2):
+        worker.work(gpus.exchange().follow_ups)
+        if Node.objects.get(run=run, number=2).state == Node.State.COMPLETED:
+            break
+        assert number < MOST_RACES
+        gpus.serve("GPU-2", passed(3.0))
+    slow = Evaluation.objects.filter(nodes__number=2).get()
+    assert slow.doubt == Evaluation.Doubt.FLAKY and "gave no race" in slow.doubt_reason
+    assert standing_of(run.pk).best == 1

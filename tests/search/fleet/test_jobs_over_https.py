@@ -19,15 +19,19 @@ from adaexplore_site.core.access import Role
 from judge.batch.https import ServerPlace, ServerRefused, ask_body, read_token
 from judge.batch.models import BatchJob
 from judge.batch.serving import serve
+from judge.bench.processes.stopping import look
 from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
+from judge.problems.models import Problem
+from judge.problems.services import admission_queue
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from tests.judge.batch_makers import MARK
+from tests.pages import client_of
 from tests.search.fleet.test_searches_elsewhere import LOST, There, admitted
-from tests.search.makers import Worker, make_run
+from tests.search.makers import Worker, make_problem, make_run
 
 pytestmark = pytest.mark.django_db
 HERE = MARK | {"kind": "interpreter", "gpu": None}
@@ -139,12 +143,81 @@ def test_a_fault_of_the_judge_is_offered_again_at_once(device) -> None:
     assert Evaluation.objects.count() == 1 and len(BatchJob.objects.get().lost) == 1
 
 
-def test_a_job_that_cannot_be_judged_there_is_not_offered_again(device) -> None:
-    waiting_run(device)
+def test_a_job_that_cannot_be_judged_there_comes_back_with_the_reason(device) -> None:
+    run, _ = waiting_run(device)
     place = place_of()
     taken = place.take()
     place.refuse(taken, "it asks for protocol judge/9")
-    assert place.take() is None and "judge/9" in BatchJob.objects.get().refusal
+    assert "judge/9" in BatchJob.objects.get().refusal
+    assert "judge/9" in client_of("viewer").get(f"/s/{run.pk}/").content.decode()
+    again = place_of().take()  # at once, and by anybody
+    assert again is not None and again.token != taken.token
+    place.refuse(taken, "of the first export")
+    assert "judge/9" in BatchJob.objects.get().refusal and len(BatchJob.objects.get().lost) == 1
+
+
+@pytest.mark.parametrize("by", ["refuse", "answer"])
+def test_a_machine_that_refuses_three_in_a_row_is_quarantined_for_that_reason(device, by) -> None:
+    run, _ = waiting_run(device)
+    place = place_of()
+    for _ in range(3):
+        taken = place.take()
+        assert taken is not None
+        if by == "refuse":
+            place.refuse(taken, "it asks for protocol judge/9")
+        else:
+            assert not place.put(taken, b'{"kind": "nothing"}')
+    assert place.take() is None
+    device.refresh_from_db()
+    assert device.state == Device.State.QUARANTINED
+    assert ("protocol judge/9" if by == "refuse" else "outcome") in device.state_reason
+    assert Node.objects.get(run=run, number=1).state == Node.State.JUDGING and not Evaluation.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["stopped", "quarantined", "known"])
+def test_a_job_that_nobody_waits_for_is_not_kept(device, how) -> None:
+    run, _ = waiting_run(device)
+    place = place_of()
+    taken = place.take()
+    assert place.renew(taken)
+    if how == "stopped":
+        assert client_of("operator").post(f"/s/{run.pk}/n/1/stop", {"sure": "1"}).status_code == 302
+    elif how == "quarantined":
+        Problem.objects.update(quarantined_at=timezone.now())
+    else:
+        Node.objects.filter(run=run, number=1).update(state=Node.State.COMPLETED, told_order=1)
+    assert not place.renew(taken)
+
+
+def test_a_preflight_that_is_stopped_is_not_kept(device) -> None:
+    problem = make_problem()
+    admission_queue(problem=problem, device=device)
+    place = place_of()
+    taken = place.take()
+    assert place.renew(taken) and BatchJob.objects.get().about == f"{problem.slug}, preflight"
+    Problem.objects.update(admission={})
+    assert not place.renew(taken)
+
+
+def test_an_evaluation_that_a_person_stops_ends_on_the_other_machine(device, monkeypatch) -> None:
+    monkeypatch.setattr("judge.batch.serving.WANTED_S", 0.01)
+    run, _ = waiting_run(device)
+    place, said = place_of(), []
+
+    class Endless(There):
+        def evaluate(self, job):
+            client_of("operator").post(f"/s/{run.pk}/n/1/stop", {"sure": "1"})
+            while True:
+                look()
+
+    place.renew = lambda taken: False  # type: ignore[method-assign]  # what the server says by now
+    done = serve(
+        place, bench=Endless(), key=read_key(key_path("far")), fingerprint=lambda: HERE, say=said.append, once=True
+    )
+    assert (done.judged, done.stopped) == (0, 1)
+    assert said == [f"relu, search {run.pk}, node 1 is not wanted any more: it was stopped"]
+    assert not Evaluation.objects.exists()
+    assert Node.objects.get(run=run, number=1).state == Node.State.CANCELLED
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,19 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from judge.batch.command import conduct
 from judge.batch.lines import OutcomeFile, read_job
+from judge.batch.services import jobs_export
 from judge.devices.keys import read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
+from judge.values import canonical_hash
 from search.engine.leases import QUEUE_S, reap
 from search.fleet.remote import requests_waiting
 from search.records.models import Node, RunEvent
@@ -159,3 +164,31 @@ def test_what_is_quarantined_does_not_leave(data) -> None:
     assert requests_waiting(device=run.device, now=worker.now) == []
     Problem.objects.update(quarantined_at=None)
     assert len(requests_waiting(device=run.device, now=worker.now)) == 2
+
+
+def test_asking_what_waits_costs_the_same_for_one_node_and_for_many(data, django_assert_num_queries) -> None:
+    run, _ = stranded_run()
+    device = run.device
+
+    def ask() -> int:
+        return len(jobs_export(requests=requests_waiting(device=device, now=timezone.now()), device=device))
+
+    def copies(of: int) -> None:
+        node = Node.objects.filter(run=run, state=Node.State.JUDGING).first()
+        for number in range(of):
+            source = f"class ModelNew{number}: ..."
+            other = make_run(device=device, problem=run.problem)
+            for owner in (run, other):
+                Node.objects.create(
+                    run=owner, number=100 + number, kind=node.kind, state=node.state, parent=node.parent,
+                    source=f"{source}{owner.pk}", source_hash=canonical_hash(f"{source}{owner.pk}"),
+                )  # fmt: skip
+
+    assert ask() == 2
+    with CaptureQueriesContext(connection) as few:
+        ask()
+    copies(6)
+    assert ask() == 14  # the jobs are made
+    with django_assert_num_queries(len(few)):
+        assert ask() == 14
+    assert len(few) <= 12
