@@ -360,6 +360,7 @@ class Referee:
             lock=self.lock,
             introduce=lambda name: guarded("timing", lambda: self.subjects.ready(name, reference, first)),
             placing=self.subjects.timed,
+            begin=lambda name: self.subjects.begin(name, reference, first),
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
         )
@@ -388,7 +389,7 @@ class Referee:
     def _rival(self, reference: Reference, first: Question) -> bool:
         """Whether the best so far takes part; its own fault is nobody's here, it is left out then."""
         if self.payload.get("screen"):  # it was not there from the start
-            self.subjects.more({"incumbent": "incumbent"})
+            self.subjects.want({"incumbent": "incumbent"})
         if "incumbent" not in self.subjects.contacts:
             return False
         try:

@@ -208,18 +208,19 @@ class Contact:
         if beside.fault is not None:
             raise SubjectFailed(self.name, beside.fault.kind, self.doing, beside.fault.message, beside.fault.reason)
 
-    def construct(self, init: Any, seed: int, meanwhile: Callable[[], None] = lambda: None) -> Constructed:
-        """Let it build its model from the reference's arguments when its generators stand at `seed`."""
+    def begin_to_construct(self, init: Any, seed: int) -> None:
+        """Let it build its model from the reference's arguments when its generators stand at `seed`; it answers with a
+        Constructed."""
         template, tensors = packed(init)
         ins, _ = self.lay_out(tensors, [], 0)
         self._init, self._seed = init, seed
         self.tell(Constructed, args=template, slots=[slot.to_json() for slot in ins], seed=seed)
-        return self.answer(Constructed, meanwhile)
 
     def reconstruct(self, seed: int) -> None:
         """Build anew, unless this seed's model is there already."""
         if seed != self._seed:
-            self.construct(self._init, seed)
+            self.begin_to_construct(self._init, seed)
+            self.answer(Constructed)
 
     def _failed(self, kind: str, message: str) -> SubjectFailed:
         return SubjectFailed(self.name, kind, self.doing, message)

@@ -48,6 +48,7 @@ class Subjects:
         self.waited_s = 0.0  # for children that had to start and to import
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Binding] = {}
+        self._begun: dict[str, SubjectFailed | None] = {}  # to construct their models, or failed on the way to it
         self._seeded = False  # the candidate makes its own parameters, in whichever process
         for name, (contact, fitted) in kept.items():
             contact.deadline, contact.lock = deadline, self.lock
@@ -94,6 +95,28 @@ class Subjects:
             finally:
                 self.waited_s += time.monotonic() - started
 
+    def begin(self, name: str, reference: Reference, first: Question) -> None:
+        """Let a child import and begin to construct its model; `introduce` waits for that, and raises what failed."""
+        if name not in self.fits and name not in self._begun:
+            self._begin(name, reference, first)
+
+    def _begin(self, name: str, reference: Reference, first: Question) -> None:
+        contact = self.contacts[name]
+        self._begun[name] = None
+        try:
+            with self._waiting():
+                contact.answer(Loaded)  # the import
+            others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
+            contact.make_arena(first.room(any_layout=not reference.lean), others)
+            seed = first.state.seed if self._makes_its_own(name) else None
+            contact.begin_to_construct(reference.init, reference.construct_seed if seed is None else seed)
+        except SubjectFailed as failed:
+            self._begun[name] = failed
+
+    def _makes_its_own(self, name: str) -> bool:
+        """Whether the child's parameters come from a seed."""
+        return self._seeded and not _is_other(name)
+
     def introduce(
         self, name: str, reference: Reference, first: Question, meanwhile: Callable[[], None] = lambda: None
     ) -> Binding:
@@ -101,22 +124,19 @@ class Subjects:
 
         Raises SubjectFailed or Ended, and what `meanwhile` raises.
         """
-        contact = self.contacts[name]
-        with self._waiting():
-            contact.answer(Loaded)  # the import
-        others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
-        contact.make_arena(first.room(any_layout=not reference.lean), others)
-        other = name.partition("#")[0] in OTHERS
-        own = self._seeded and not other
-        seed = first.state.seed if own else None
-        built = contact.construct(reference.init, reference.construct_seed if seed is None else seed, meanwhile)
-        if own:
+        if name not in self._begun:
+            self._begin(name, reference, first)
+        failed = self._begun.pop(name)
+        if failed is not None:
+            raise failed
+        built = self.contacts[name].answer(Constructed, meanwhile)
+        if self._makes_its_own(name):
             self.fits[name] = SEEDED
             return SEEDED
         try:
             self.fits[name] = reference.bound(built)
         except Ended as ended:
-            if other:  # it had these parameters, or passed with them
+            if _is_other(name):  # it had these parameters, or passed with them
                 raise SubjectFailed(name, "garbage", Constructed.op, "other parameters than it has") from ended
             raise
         return self.fits[name]
@@ -137,6 +157,10 @@ class Subjects:
         """Hang up; they end by themselves."""
         for name in names:
             self.contacts.pop(name).hang_up()
+
+
+def _is_other(name: str) -> bool:
+    return name.partition("#")[0] in OTHERS
 
 
 def guarded(stage: str, step: Callable[[], Result]) -> Result:

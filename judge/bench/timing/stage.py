@@ -69,7 +69,10 @@ class Measured:
 
 
 class TimingStage:
-    """Measures with children that `introduce` readies: it returns the named child's contact and parameter map."""
+    """Measures with children that `introduce` readies: it returns the named child's contact and parameter map.
+
+    `begin` lets one that is not ready construct its model while others do.
+    """
 
     def __init__(
         self,
@@ -81,12 +84,13 @@ class TimingStage:
         lock: GpuLock,
         introduce: Introduce,
         placing: Placing,
+        begin: Callable[[str], None] = lambda name: None,
         precision: str = "strict",
         beat: float | None = None,
     ) -> None:
         self.device = reference.device
         self.lock = lock
-        self.introduce = introduce
+        self.introduce, self.begin = introduce, begin
         self.precision = precision
         self.rng = random.Random(secrets.randbits(64))
         self.measurement = Measurement.of(reference, first, case, budget_s, self.rng, beat)
@@ -99,6 +103,8 @@ class TimingStage:
     def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
         """Keep the GPU for all of a measurement and its check; who takes part is ready before that. Raises Ended."""
         names = ["candidate", "eager", *(["incumbent"] if rival else [])]
+        for name in names:
+            self.begin(f"{name}{suffix}")
         for name in names:
             try:
                 self.measurement.warm([self._runner(f"{name}{suffix}", blame=name == "candidate")])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judge.bench.exchange.contact import Deadline
+from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.judging import subjects as rooms
 from judge.bench.judging.subjects import AMPLE, CORES, Subjects
 
@@ -74,3 +74,56 @@ def test_nothing_starts_ahead_at_the_cost_of_who_measures(subjects, monkeypatch,
         subjects.assignment.device = "cpu"
     subjects.ahead({"audit": "census"})
     assert subjects.said == []
+
+
+class Constructing(Contact):
+    """Imports, unless it `fails`, and constructs a model with one parameter."""
+
+    def __init__(self, said: list[object], name: str, fails: bool = False) -> None:
+        super().__init__(said, name)
+        self.fails = fails
+
+    def answer(self, kind, meanwhile=lambda: None):
+        self.said.append((kind.op, self.name))
+        if self.fails:
+            raise SubjectFailed(self.name, "died", kind.op, "gone")
+        meanwhile()
+        return SimpleNamespace(state=(), hook=False)
+
+    def make_arena(self, metas, others):
+        self.said.append(("arena", self.name))
+
+    def begin_to_construct(self, init, seed):
+        self.said.append(("begin", self.name, seed))
+
+
+def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
+    said, reference = (
+        subjects.said,
+        SimpleNamespace(first={}, init=[], lean=False, construct_seed=7, bound=lambda _: "fit"),
+    )
+    first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
+    subjects.contacts = {name: Constructing(said, name) for name in ("candidate#2", "eager#2")}
+    subjects.contacts["incumbent#2"] = Constructing(said, "incumbent#2", fails=True)
+    for name in subjects.contacts:
+        subjects.begin(name, reference, first)
+    told = [row for row in said if isinstance(row, tuple)]
+    assert [row for row in told if row[0] == "begin"] == [("begin", "candidate#2", 7), ("begin", "eager#2", 7)]
+    assert not [row for row in told if row[0] == "construct"], "nobody is waited for"
+    assert subjects.introduce("candidate#2", reference, first, lambda: said.append("meanwhile")) == "fit"
+    assert said[-2:] == [("construct", "candidate#2"), "meanwhile"]
+    with pytest.raises(SubjectFailed, match="gone"):
+        subjects.introduce("incumbent#2", reference, first)
+    before = len(said)
+    subjects.begin("candidate#2", reference, first)
+    assert len(said) == before, "it is ready"
+
+
+def test_one_that_makes_its_own_parameters_begins_with_those_it_is_timed_with(subjects):
+    reference: Any = SimpleNamespace(first={}, init=[], lean=False, construct_seed=7)
+    first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
+    subjects.contacts = {name: Constructing(subjects.said, name) for name in ("candidate#2", "eager#2")}
+    subjects.follow_seeds()
+    for name in subjects.contacts:
+        subjects.begin(name, reference, first)
+    assert ("begin", "candidate#2", 9) in subjects.said and ("begin", "eager#2", 7) in subjects.said

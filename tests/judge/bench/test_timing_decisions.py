@@ -650,7 +650,7 @@ def compared(stopped: str, *, screen: bool, best: bool = False, fault: bool = Fa
         SimpleNamespace(alone=alone),
         {},
     )
-    own.introduce = lambda name: (name, None)
+    own.introduce, own.begin = lambda name: (name, None), lambda name: did.append(f"begin {name}")
 
     def measure(*, suffix="", rival=False):
         did.append((own.measurement.screening, rival))
@@ -664,7 +664,8 @@ def compared(stopped: str, *, screen: bool, best: bool = False, fault: bool = Fa
     return did
 
 
-WARMED = ["rival", "warm candidate", "warm eager", "warm incumbent"]
+NAMES = ("candidate", "eager", "incumbent")
+WARMED = ["rival", *(f"begin {name}" for name in NAMES), *(f"warm {name}" for name in NAMES)]
 
 
 def test_the_best_so_far_is_fetched_for_what_may_beat_it():
