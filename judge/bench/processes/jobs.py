@@ -8,7 +8,9 @@ from collections.abc import Hashable
 from dataclasses import asdict, replace
 from typing import Any
 
+from judge.bench.exchange.fields import BadClaim
 from judge.bench.exchange.reports import Doing, Looks, Needs, Report, Sealed, Times
+from judge.bench.exchange.verdicts import outcome_of
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
@@ -24,6 +26,7 @@ from judge.values import (
     ALTERNATIVES,
     AdmissionReport,
     Baseline,
+    Basis,
     Job,
     JudgeError,
     Limits,
@@ -266,13 +269,15 @@ class EvaluationPlan(Listening):
         log = _log(group.members["candidate"])
         if body is None:
             return replace(self._without_verdict(group), log=log)
+        basis = Basis.MODELLED if self.bench.device == "interpreter" else Basis.MEASURED
         try:
-            outcome = replace(Outcome.from_json(body), log=log)
-            if self.handed_over:
-                outcome = replace(outcome, environment={**outcome.environment, "handover": self.handed_over})
-        except MALFORMED:
-            self.broken = Broken("problem.forges", "it sent a verdict that is none", FORGES_FIX)
+            said = outcome_of(body, basis=basis, timed=self.job.timing, raced=self.job.incumbent is not None)
+        except BadClaim as error:
+            self.broken = Broken("problem.forges", f"it sent {error}", FORGES_FIX)
             return replace(self._without_verdict(group), log=log)
+        outcome = replace(said, log=log)
+        if self.handed_over:
+            outcome = replace(outcome, environment={**outcome.environment, "handover": self.handed_over})
         if outcome.reason.endswith(".died"):
             return self._died(outcome, group)
         return outcome
@@ -281,6 +286,8 @@ class EvaluationPlan(Listening):
         name = str(outcome.environment.get("failed_child", "candidate"))
         child = group.members.get(name, group.members["candidate"])
         how = self.endings.get(name) or child.ending()
+        if not child.layers and name not in self.endings:
+            raise UnclearFault(f"the referee said that {name[:40]} had ended, and it lives")
         if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
             raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
         if outcome.verdict is Verdict.REFUSED_PROBLEM:  # a baseline
