@@ -1,4 +1,4 @@
-"""Plants bugs and checks that tests fail: python -m tests.mutants [--count 20] [--paths judge/bench/sandboxing].
+"""Plants bugs and checks that tests fail: python -m tests.mutants [--count 20] [--apps judge | --paths FOLDER].
 
 A seeded sample of functions of each app gets one change each (an operator of mutmut, or a guard or statement left out),
 in a copy of the tracked files. Per change only those tests run that reached the function when coverage was last taken;
@@ -281,6 +281,7 @@ def summary(rows: list[Mutant], seed: int) -> str:
 def main() -> None:
     ask = argparse.ArgumentParser(description="Plant bugs and check that tests fail.")
     ask.add_argument("--count", type=int, default=20, help="functions of each app")
+    ask.add_argument("--apps", nargs="+", choices=APPS, default=APPS, help="sample functions of these only")
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--minutes", type=float, default=60, help="begin no mutant after that")
     ask.add_argument("--paths", nargs="+", help="every mutant of these files and folders instead of a sample")
@@ -289,7 +290,7 @@ def main() -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     copy_tree()
     choice, rows, ends = Choice(**known(given.cover)), list[Mutant](), time.monotonic() + 60 * given.minutes
-    samples = [sample(sources(app), given.count, given.seed) for app in APPS]
+    samples = [sample(sources(app), given.count, given.seed) for app in given.apps]
     turns = zip_longest(*([sample(sources(*given.paths), None, given.seed)] if given.paths else samples))
     sound = set[str]()
     for mutant in takewhile(lambda _: time.monotonic() < ends, (one for turn in turns for one in turn if one)):
