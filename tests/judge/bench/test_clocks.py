@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -10,9 +12,23 @@ import torch
 from judge.bench.device import clocks
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us, graph_copy_us, nominal_bytes_per_us
 from judge.bench.device.clocks import SmClock, WallClock, left_over_us, wait_until_quiet
+from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.warm_up import highest_mhz, sm_mhz, warm_up
+from judge.bench.runner import Bench
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")
+
+
+@contextmanager
+def alone_on(device: str):
+    """The GPU, while none of the benches that other tests have uses it."""
+    fd = Bench(device).gpu_lock()
+    try:
+        lock = GpuLock(fd)
+        with lock.shared(), lock.alone():
+            yield
+    finally:
+        os.close(fd)
 
 
 def awake(device: str) -> None:
@@ -63,10 +79,11 @@ def test_without_a_gpu_there_is_no_sm_clock():
 def test_an_idle_gpu_is_woken_and_its_clock_read_without_nvml():
     nvml = SmClock("cuda:0")
     torch.zeros(1, device="cuda:0")
-    time.sleep(1)
-    warm_up("cuda:0")
-    assert sm_mhz("cuda:0") == pytest.approx(nvml.mhz() or highest_mhz("cuda:0"), rel=0.1)
-    assert warm_up("cuda:0") == 0.0  # it is awake
+    with alone_on("cuda:0"):  # a clock that is read while others compute is too low
+        time.sleep(1)
+        warm_up("cuda:0")
+        assert sm_mhz("cuda:0") == pytest.approx(nvml.mhz() or highest_mhz("cuda:0"), rel=0.1)
+        assert warm_up("cuda:0") == 0.0  # it is awake
 
 
 @on_a_gpu
