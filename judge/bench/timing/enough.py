@@ -92,7 +92,8 @@ def _beside_eager(mine_us: Sequence[float], eager_us: Sequence[float], beat: flo
         return PRECISE
     if look and found.call is not SpeedCall.AMBIGUOUS:
         return DECIDED
-    return NO_GAIN if cannot_exceed(eager_us, mine_us, _no_difference(mine_us)) else ""
+    shown = len(mine_us) >= LOOKS[0]  # it may still be a best that nothing is compared with: its time is published
+    return NO_GAIN if shown and cannot_exceed(eager_us, mine_us, _no_difference(mine_us)) else ""
 
 
 def _is_below(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None) -> bool:

@@ -59,9 +59,9 @@ def test_beside_eager_a_narrow_interval_that_says_something_or_half_a_second_is_
 
 
 def test_what_is_no_faster_than_eager_needs_no_more_pairs():
-    assert why(spread(0.05, 10, 0.99)) == NO_GAIN
-    assert why(spread(0.05, 10, 1.01)) == ""
-    assert why(spread(0.11, 10, 0.9)) == "", "too wide to print"
+    assert why(spread(0.05, 20, 0.99)) == NO_GAIN and why(spread(0.05, 14, 0.99)) == ""
+    assert why(spread(0.05, 20, 1.01)) == ""
+    assert why(spread(0.14, 20, 0.9)) == "", "too wide to print"
 
 
 def test_where_nobody_asks_who_is_the_best_a_narrow_interval_is_enough():

@@ -314,7 +314,7 @@ def test_a_best_so_far_that_was_not_there_from_the_start_is_asked_for(monkeypatc
     asked: list[object] = []
     contacts: dict[str, object] = {}
     ready = lambda name, reference, first: asked.append(name)  # noqa: E731
-    subjects = SimpleNamespace(contacts=contacts, more=contacts.update, ready=ready)
+    subjects = SimpleNamespace(contacts=contacts, want=contacts.update, ready=ready)
     assert not referee(subjects=subjects)._rival("reference", "first") and asked == []
     assert referee(subjects=subjects, payload={"screen": True})._rival("reference", "first")
     assert contacts == {"incumbent": "incumbent"} and asked == ["incumbent"]
