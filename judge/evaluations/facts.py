@@ -35,6 +35,7 @@ CALLS: dict[SpeedCall, StrOrPromise] = {
     SpeedCall.SLOWER: _("slower: the whole interval is beyond 1 %, and beyond the resolution of the clock"),
     SpeedCall.SAME: _("the same: the whole interval is within 1 %, or within the resolution of the clock"),
     SpeedCall.AMBIGUOUS: _("ambiguous: the paired measurements are inconclusive"),
+    SpeedCall.UNSTABLE: _("unstable: measurements in fresh processes contradict each other"),
     SpeedCall.NONE: "",
 }
 STAGES = {
@@ -62,6 +63,8 @@ FINDINGS = {
     "time.draws": _("Random outputs not checked: no speedup"),
     "time.confirmed": _("Measured again"),
     "time.parts": _("Forward and backward"),
+    "time.processes.speedup": _("Measured in several processes, over eager"),
+    "time.processes.rival": _("Measured in several processes, over the previous best"),
     "time.no_incumbent": _("Not compared with the previous best"),
     "library.share": _("Libraries do part of the work"),
     "library.fallback": _("Falls back to other code than its own kernels"),

@@ -76,6 +76,7 @@ class SpeedCall(StrEnum):
     SLOWER = "slower"
     SAME = "same"  # the whole interval is within 1 %
     AMBIGUOUS = "ambiguous"  # the pairs did not decide it
+    UNSTABLE = "unstable"  # pairs of processes contradict each other: no win, and no loss
 
 
 class JudgeError(Exception):
@@ -126,7 +127,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Speedup:
-    """Baseline time over candidate time. The interval is 99.8 % when measured, the stated range when MODELLED."""
+    """Baseline time over candidate time. The interval is 99.8 % when measured, the stated range when MODELLED.
+
+    It is one of medians within a pair of processes; over pairs of processes where launching is what takes the time, or
+    where they differ by more than that.
+    """
 
     value: float
     low: float

@@ -17,7 +17,6 @@ from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import Baseline, JudgeError
 
 MEASURED = "measured"
-KNOWN = "known from before"
 NOTE_CHARS = 600
 
 

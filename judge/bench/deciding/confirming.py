@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from judge.bench.audit.audit import CHILDREN as AUDITING
+from judge.bench.device.luck import Luck
 from judge.bench.judging.subjects import Subjects
+from judge.bench.timing.pairs import published
 from judge.bench.timing.stage import Measured, TimingStage
 
 NUMBERS = (2, 3)  # of the fresh sets of children; the last one only for a narrow win
+OF_LAUNCHES = (2, 3, 4, 5)  # the same where launching takes the time; without a best so far the first two
 
 
 def roles(number: int = NUMBERS[0], *, rival: bool) -> dict[str, str]:
@@ -15,21 +18,33 @@ def roles(number: int = NUMBERS[0], *, rival: bool) -> dict[str, str]:
     return found | ({f"incumbent#{number}": "incumbent"} if rival else {})
 
 
-def confirmed(stage: TimingStage, found: Measured, subjects: Subjects) -> tuple[Measured, bool]:
-    """Once more in fresh processes, a narrow win twice more. The last measurement, and whether all agree.
+def confirmed(
+    stage: TimingStage, found: Measured, subjects: Subjects, known: Luck | None = None
+) -> tuple[list[Measured], bool]:
+    """Once more in fresh processes, a narrow win twice more, one of many launches up to four times more.
 
-    The children of the audit that follows start meanwhile.
+    All measurements, and whether the candidate wins by all of them. The children of the audit that follows start
+    meanwhile. `known`: the luck of processes with this problem.
     """
-    seen, agree = [found], False
-    for number in NUMBERS:
+    seen, wins = [found], False
+    for number in OF_LAUNCHES if stage.gaps else NUMBERS:
         wanted = roles(number, rival=found.rival is not None)
         subjects.want(wanted)
         subjects.ahead(AUDITING)
         seen.append(stage.confirm(seen[-1], number))
         subjects.release(*wanted)
-        agree = all(one.beats_rival and one.plausible for one in seen)
-        if not (agree and any(one.wins_narrowly for one in seen)):
+        told = published(seen, gaps=stage.gaps, known=known)
+        agree = all(one.plausible and (one.beats_rival or stage.gaps) for one in seen)
+        wins = agree and told.beats_rival and not told.unstable
+        if not (agree and (_open(told, number) if stage.gaps else any(one.wins_narrowly for one in seen))):
             break
-    if agree:
+    if wins:
         seen[-1].findings += stage.parts(seen[-1])
-    return seen[-1], agree
+    return seen, wins
+
+
+def _open(told: Measured, number: int) -> bool:
+    """Whether another pair of processes may still decide for the candidate."""
+    if told.unstable:
+        return False
+    return number == OF_LAUNCHES[0] if told.rival is None else told.rival.value > 1

@@ -14,7 +14,7 @@ from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.setting import Setting, Usual
 from judge.bench.compiling.report import capped
 from judge.bench.deciding import confirming
-from judge.bench.deciding.alternatives import KNOWN, Alternatives
+from judge.bench.deciding.alternatives import Alternatives
 from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
 from judge.bench.deciding.memory_account import LACKING, MemoryAccount
 from judge.bench.deciding.referee_cache import RefereeCache
@@ -38,6 +38,7 @@ from judge.bench.judging.subjects import Subjects, guarded
 from judge.bench.processes.child import Assignment
 from judge.bench.timing.counted import check_compiled
 from judge.bench.timing.modelled import fixed_seed, modelled
+from judge.bench.timing.pairs import published
 from judge.bench.timing.parts import modelled_parts
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
@@ -369,12 +370,12 @@ class Referee:
         found, may_be_best = stage.compare(
             lambda: self._rival(reference, first), self._may_be_best, screen=self.payload.get("screen", False)
         )
-        for name, samples_us in self.payload["known_us"].items():
-            stage.known(found, BASELINES[name], samples_us)
-        known = dict.fromkeys(self.payload["known_us"], KNOWN)
+        known = stage.known_of(found, self.payload["known_us"])
         self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")
+        seen = [found]
         if may_be_best:
-            found, self.confirmed = confirming.confirmed(stage, found, self.subjects)
+            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects)
+        found = published(seen, gaps=stage.gaps)
         self.timing, self.timed = stage, found
         self.findings += found.findings
         self.environment |= gpu.facts(self.device)

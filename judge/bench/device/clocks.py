@@ -40,12 +40,21 @@ class CudaClock:
         self._began_ns = 0
         self.host_us = 0.0  # how long the processor needed to launch the last call's work
         self._hold_us = HOLD_MARGIN_US
+        self._held = True
 
-    def start(self, *, flush: bool) -> None:
-        """Evict the L2 by reading a clean buffer twice its size (writing would leave dirty lines to pay for later)."""
+    def start(self, *, flush: bool, hold: bool = True) -> None:
+        """Evict the L2 by reading a clean buffer twice its size (writing would leave dirty lines to pay for later).
+
+        Without `hold` the GPU is left idle, and the time is that of this process until the device has done all: what
+        a caller waits for where launching takes longer than the work.
+        """
         if flush:
             torch.sum(self._clean, dim=0, out=self._sink)
-        torch.cuda._sleep(int(self._hold_us * CYCLES_PER_US))
+        self._held = hold
+        if hold:
+            torch.cuda._sleep(int(self._hold_us * CYCLES_PER_US))
+        else:
+            torch.cuda.synchronize(self.device)
         self._begin.record()
         self._began_ns = time.perf_counter_ns()
 
@@ -53,6 +62,9 @@ class CudaClock:
         """Time from start to the end of the current stream's work, plus what other streams still had to do."""
         self._end.record()
         self.host_us = (time.perf_counter_ns() - self._began_ns) / 1e3
+        if not self._held:
+            torch.cuda.synchronize(self.device)
+            return (time.perf_counter_ns() - self._began_ns) / 1e3
         self._adapt(late=self._begin.query())
         self._end.synchronize()
         late_us = left_over_us(self._sync_us)
@@ -91,7 +103,7 @@ class WallClock:
         self._began = 0
         self.host_us = 0.0
 
-    def start(self, *, flush: bool) -> None:
+    def start(self, *, flush: bool, hold: bool = True) -> None:
         self._began = time.perf_counter_ns()
 
     def stop(self) -> float:

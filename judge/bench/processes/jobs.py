@@ -244,7 +244,11 @@ class EvaluationPlan(Listening):
             "timing": self.job.timing,
             "timing_s": min(TIMING_S, limits.stage_s),
             "basis": "modelled" if self.bench.device == "interpreter" else "measured",
-            "known_us": {name: list(timing.samples_us) for name, timing in known.items() if timing is not None},
+            "known_us": {
+                name: {"method": timing.method, "samples_us": list(timing.samples_us)}
+                for name, timing in known.items()
+                if timing is not None
+            },
             "beside_best": [one.name for one in self._beside_best],
             "ahead": self.ahead,
             "beat": self.job.beat,

@@ -9,8 +9,8 @@ import gc
 import importlib
 import socket
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -303,8 +303,8 @@ class Subject:
             self.clock = make_clock(self.device)
         args = self._values(command)
         random_state.reset(command["seed"])
-        with torch.no_grad():
-            self.clock.start(flush=bool(command["flush"]))
+        with torch.no_grad(), _uncollected():
+            self.clock.start(flush=bool(command["flush"]), hold=not command.get("gaps"))
             out = self.calls(self.model, args)
             elapsed_us = self.clock.stop()
         reply = self._hand_over(out, command) | self._shared(out, args)
@@ -327,3 +327,13 @@ class Subject:
     def _synchronize(self) -> None:
         if self.device != "cpu":
             torch.cuda.synchronize()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected in the block: that would fall into some calls of one side and none of the other's."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -33,7 +33,6 @@ from judge.bench.timing.trusted import CPU, PASSES, Terms, Trusted, terms_of
 from judge.values import JudgeError
 
 Content = tuple[list[Any], list[torch.Tensor], int, Drawn]  # inputs, what the reference answers, seed, another draw
-LAUNCH_BOUND = 0.75  # of a call's time, if launching it takes longer than that
 NOISY_S = 10.0  # that are waited for quiet between the attempts
 CALM_ATTEMPTS, PAUSE_S = 6, 0.01  # later ones wait before they begin: what disturbs may pass
 HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this factor gets no more of them
@@ -63,7 +62,8 @@ def trusted_time(
 
 
 def _read(measurement: Measurement, sides: list[Bursts], calls: int, claimed_us: float, terms: Terms) -> Trusted:
-    if measurement.reference.device == "cpu" or not any(_launch_bound(side.side) for side in sides):
+    on_host = measurement.gaps or measurement.reference.device == "cpu"
+    if on_host or not any(side.side.launch_bound for side in sides):
         return _supported(sides, calls, "burst", claimed_us, terms)
     try:
         return _supported(sides, calls, "graph_burst", claimed_us, terms)
@@ -79,12 +79,6 @@ def _open(sides: list[Bursts], calls: int) -> None:
             side.open(calls)
     except torch.OutOfMemoryError as error:
         raise JudgeError(f"no memory for the trusted clock: {error}") from error
-
-
-def _launch_bound(side: Runner) -> bool:
-    """Whether calls back to back would only show the processor."""
-    host = statistics.median(side.host_us) if side.host_us else 0.0
-    return host > LAUNCH_BOUND * statistics.median(side.samples_us)
 
 
 def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, terms: Terms) -> Trusted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -37,6 +38,10 @@ Result = TypeVar("Result")
 Placing = Callable[[Sequence[str]], AbstractContextManager[Placed]]
 
 WARM_CALLS = 3
+LAUNCH_BOUND = 0.75  # of a call's time on the device, if launching it takes longer than that
+LONG_LAUNCH_US = 200.0  # launching that no caller hides behind other work: some tens of launches
+SCOUTED = 4  # pairs after which it is known whether launching is what takes the time
+SETTLING = 8  # calls of every side that do not count, on the processors and by the clock of those that do
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
 GIVEN = FAMILIES[0]
 ASKED_AGAIN = 4  # one in so many rounds repeats a content, where outputs are drawn
@@ -66,6 +71,16 @@ class Runner:
     wall_us: list[float] = field(default_factory=list)  # from asking to the answer, by the referee's clock
     limits: list[Allowed] | None = None  # of a baseline that may be wrong: what its outputs may be off by
 
+    @property
+    def launch_us(self) -> float:
+        """What launching a call takes, by its own word."""
+        return statistics.median(self.host_us) if self.host_us else 0.0
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether launching a call takes about as long as the call or longer."""
+        return self.launch_us > LAUNCH_BOUND * statistics.median(self.samples_us)
+
 
 @dataclass
 class Circumstances:
@@ -76,6 +91,7 @@ class Circumstances:
     dropped: int = 0  # pairs left out for their clock
     waited_s: float = 0.0  # until the GPU was quiet
     stopped: str = ""  # why no more samples were taken
+    gaps: bool = False  # between launches counted
     cores: str = ""  # processors that the sides were on, or why they could not be put there
 
 
@@ -97,6 +113,8 @@ class Measurement:
     _rounds = 0
     _layout: list[TensorMeta] | None = None
     placing: Placing = staticmethod(lambda names: nullcontext(Placed()))  # puts sides on the processors for timing
+
+    gaps = False  # between launches count: time is the caller's, since calls wait for their launches
 
     def __init__(
         self,
@@ -177,6 +195,7 @@ class Measurement:
             seen.cores = placed.where
             seen.waited_s = wait_until_quiet(self.reference.device)
             lock.use.quiet_s += seen.waited_s
+            self._settle(sides)
             started = time.monotonic()
             while not (stopped := self._enough(sides, rival, time.monotonic() - started)):
                 order = self.rng.sample(sides, len(sides))
@@ -184,10 +203,32 @@ class Measurement:
                     self._together(block)
                 seen.clocks_mhz.append(self.clock.mhz())
                 seen.throttled |= self.clock.throttle_reasons()
-        seen.stopped = stopped
+                if self._begins_to_count_gaps(sides):
+                    seen.clocks_mhz.clear()
+                    started = time.monotonic()
+        seen.stopped, seen.gaps = stopped, self.gaps
         self.check_draws()
         _drop(sides, seen)
         return seen
+
+    def _begins_to_count_gaps(self, sides: list[Runner]) -> bool:
+        """Whether the sides are measured anew, since one of them waits for its launches: both by the same clock."""
+        if self.gaps or self.reference.device == "cpu" or len(sides[0].samples_us) != SCOUTED:
+            return False
+        self.gaps = any(side.launch_bound and side.launch_us > LONG_LAUNCH_US for side in sides)
+        self._settle(sides)
+        return self.gaps
+
+    def _settle(self, sides: list[Runner]) -> None:
+        """Where gaps count, every side comes to its pairs with the same calls behind it."""
+        if not self.gaps:
+            return
+        for _ in range(SETTLING // 2):
+            for block in (sides, sides[::-1]):
+                self._together(block)
+        for side in sides:
+            for samples in (side.samples_us, side.host_us, side.wall_us):
+                samples.clear()
 
     def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> str:
         """Why no more pairs are taken; empty while they are."""
@@ -246,7 +287,8 @@ class Measurement:
         metas = self._metas(inputs, seed, right)
         ins, outs = side.contact.lay_out(tensors, metas, self.rng.randrange(JITTER))
         began = time.perf_counter_ns()
-        reply = side.contact.ask(Timed, **call(template, ins, outs, seed), flush=True, spare=self.spares)
+        asked = call(template, ins, outs, seed)
+        reply = side.contact.ask(Timed, **asked, flush=True, spare=self.spares, gaps=self.gaps)
         wall_us = (time.perf_counter_ns() - began) / 1e3
         if not LEAST_US <= reply.us <= wall_us * 1.05 + 50.0:
             text = f"a call of {wall_us:.1f} µs by the referee's clock was claimed to take {reply.us:.1f} µs"

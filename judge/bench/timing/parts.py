@@ -46,7 +46,7 @@ def measured_parts(both: Measurement, sides: list[Runner], timings: list[Timing]
         return []
     limits = reference.gradients.forward_part(both.limits)
     alone = ForwardAlone(reference, limits, both.case, both.budget_s, both.rng)
-    alone.family, alone.state = both.family, both.state
+    alone.family, alone.state, alone.gaps = both.family, both.state, both.gaps
     alone.by_chance, alone.drawn, alone.placing = both.by_chance, both.drawn, both.placing
     alone.run(sides, lock)
     found = [timing_of(name, side.samples_us, "") for name, side in zip(SIDES, sides, strict=True)]

@@ -13,8 +13,9 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from judge.bench.device.clocks import LONGEST_HOLD_US, empty_us, make_clock, wait_until_quiet
+from judge.bench.device.clocks import LONGEST_HOLD_US, WallClock, empty_us, make_clock, wait_until_quiet
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.exchange.contact import Contact, SubjectFailed
@@ -28,7 +29,18 @@ from judge.bench.timing.enough import BELOW
 from judge.bench.timing.measured import Circumstances, Measurement, Placing, Runner
 from judge.bench.timing.parts import measured_parts
 from judge.bench.timing.trusted import Trusted
-from judge.values import ALTERNATIVES, Baseline, Finding, JudgeError, SpeedCall, Speedup, Subject, Timing, Verdict
+from judge.values import (
+    ALTERNATIVES,
+    BASELINES,
+    Baseline,
+    Finding,
+    JudgeError,
+    SpeedCall,
+    Speedup,
+    Subject,
+    Timing,
+    Verdict,
+)
 
 WALL_SHARE = 0.75  # a claim may be this part of what single calls took by this process's clock
 WALL_VARIES = 0.1  # of a call's wall time: large contents take their time to copy
@@ -36,6 +48,8 @@ WALL_SLACK_US, CPU_WALL_SLACK_US = 30.0, 600.0  # by which single calls differ f
 NARROW = 1.05  # a win by less is looked for in three sets of processes (ADR 29)
 TRIES = 3  # measurements, until the baseline is as fast beside the candidate as in its bursts
 SHORT_US = 20.0  # below this the clock's own reading around nothing is stated
+KNOWN = "known from before"
+OTHER_CLOCK = "left out: its time is one with launches counted, and this kernel's is not, or the other way round"
 FLAGS = {"l2": "flushed by reading", "order": "ABBA", "launch_gaps": "left out"}
 
 Introduce = Callable[[str], tuple[Contact, Binding]]
@@ -63,6 +77,11 @@ class Measured:
         return self.rival is None or self.rival.call is SpeedCall.FASTER
 
     @property
+    def unstable(self) -> bool:
+        """Whether measurements in fresh processes contradict each other."""
+        return any(one is not None and one.call is SpeedCall.UNSTABLE for one in (self.speedup, self.rival))
+
+    @property
     def wins_narrowly(self) -> bool:
         """Whether where its processes happen to lie in memory could explain the win."""
         return self.rival is not None and self.beats_rival and self.rival.low < NARROW
@@ -73,6 +92,8 @@ class TimingStage:
 
     `begin` lets one that is not ready construct its model while others do.
     """
+
+    gaps = False  # between launches count, since somebody's calls wait for them
 
     def __init__(
         self,
@@ -145,6 +166,8 @@ class TimingStage:
             found = self.measure(suffix=suffix)
             found.findings.append(Finding("time.no_incumbent", f"the best so far failed: {failed.message}"[:400]))
             return found
+        if seen.gaps:
+            self.gaps, self.method = True, WallClock.method
         found = Measured(
             [self._timing(Subject(name), side, seen) for name, side in sides.items()], stopped=seen.stopped
         )
@@ -158,6 +181,17 @@ class TimingStage:
             text = "too few calls to tell whether each draws numbers of its own: no speedup is given"
             found.findings.append(Finding("time.draws", text))
         return found
+
+    def known_of(self, found: Measured, times: dict[str, dict[str, Any]]) -> dict[str, str]:
+        """Add times of baselines from earlier evaluations, by name: samples and their method. What became of each."""
+        notes = {}
+        for name, row in times.items():
+            if row["method"] == self.method:
+                self.known(found, BASELINES[name], row["samples_us"])
+                notes[name] = KNOWN
+            else:
+                notes[name] = OTHER_CLOCK
+        return notes
 
     def known(self, found: Measured, baseline: Baseline, samples_us: list[float]) -> None:
         """Add a baseline's time that was measured for an earlier candidate."""
@@ -198,7 +232,7 @@ class TimingStage:
             if not trusted.supported:
                 raise _mismatch(claimed_us, trusted)
             eager_us = statistics.median(self._sides["eager"].samples_us)
-            held = statistics.median(self._sides["eager"].host_us) <= LONGEST_HOLD_US
+            held = statistics.median(self._sides["eager"].host_us) <= LONGEST_HOLD_US and not self.gaps
             if self.device == "cpu" or not (
                 held and trusted.disturbed(eager_us)
             ):  # launches are timed, too: of no help
@@ -247,6 +281,10 @@ class TimingStage:
         text = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
         )
+        if self.gaps:
+            text = (
+                f"calls wait for their launches: measured {number} times in fresh processes; the last times are shown"
+            )
         first = next((one.data for one in found.findings if one.code == "time.confirmed"), _first(found))
         renewed = {"time.confirmed", *(one.code for one in again.findings)}
         again.findings += [one for one in found.findings if one.code not in renewed]
@@ -268,6 +306,8 @@ class TimingStage:
         facts: dict[str, object] = {**FLAGS, "precision": self.precision, **detail}
         if self.measurement.spares:
             facts["memory"] = "taken anew by every call of every side"
+        if self.gaps:
+            facts["launch_gaps"] = "counted: launching takes longer than the work"
         if any(side.host_us):
             facts["host_us"] = sorted(side.host_us)[len(side.host_us) // 2]
         if any(seen.clocks_mhz):

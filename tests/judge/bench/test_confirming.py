@@ -11,14 +11,15 @@ import pytest
 
 from judge.bench.deciding import confirming
 from judge.bench.timing.stage import Measured, TimingStage
-from judge.values import Basis, Finding, SpeedCall, Speedup, Subject
+from judge.values import Basis, Finding, SpeedCall, Speedup, Subject, Timing
 
 EAGER = Speedup(2.0, 1.9, 2.1, 16, Basis.MEASURED)
 FASTER, NARROWLY, SAME = (1.2, 1.1), (1.03, 1.02), (1.0, 0.99)
 
 
 def measured(ratio: tuple[float, float] | None) -> Measured:
-    found = Measured(speedup=EAGER, findings=[Finding("time.trusted", "by bursts")])
+    timing = Timing(Subject.CANDIDATE, Basis.MEASURED, "cuda_events", (100.0,), 100.0, 100.0, 100.0)
+    found = Measured([timing], speedup=EAGER, findings=[Finding("time.trusted", "by bursts")])
     if ratio is not None:
         value, low = ratio
         call = SpeedCall.FASTER if low > 1.01 else SpeedCall.SAME
@@ -58,11 +59,12 @@ class Stage(TimingStage):
         ([None, None], 2, True),
         ([FASTER, FASTER], 2, True),
         ([FASTER, SAME], 2, False),
-        ([NARROWLY, FASTER, NARROWLY], 3, True),
+        ([NARROWLY, NARROWLY, NARROWLY], 3, True),
+        ([NARROWLY, FASTER, NARROWLY], 3, False),
         ([FASTER, NARROWLY, SAME], 3, False),
         ([NARROWLY, SAME], 2, False),
     ],
-    ids=["no rival", "clear", "clear once", "narrow thrice", "narrow twice", "narrow once"],
+    ids=["no rival", "clear", "clear once", "narrow thrice", "too far apart", "narrow twice", "narrow once"],
 )
 def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed) -> None:
     children: list[str] = []
@@ -74,7 +76,9 @@ def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed
         release=lambda *names: released.extend(names),
     )
     stage = Stage(*pairs[1:])
-    found, agree = confirming.confirmed(stage, measured(pairs[0]), subjects)
+    seen, agree = confirming.confirmed(stage, measured(pairs[0]), subjects)
+    found = seen[-1]
+    assert len(seen) == used
     assert (len(stage.suffixes) + 1, agree) == (used, confirmed)
     assert ahead[0] == ["audit", "audit.noop", "audit.raise"], "they start before the measurement that they wait for"
     assert stage.suffixes == ["#2", "#3"][: used - 1]

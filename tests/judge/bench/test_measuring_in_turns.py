@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -79,6 +80,47 @@ def test_each_block_is_followed_by_its_mirror_and_nobody_is_always_first(monkeyp
     assert len(blocks) == 60 and did.count("clock") == 30
     assert all(one == other[::-1] for one, other in zip(blocks[::2], blocks[1::2], strict=True))
     assert {block[0] for block in blocks[::2]} == set(names), "the first block of a round is a random one"
+
+
+def gapped(host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds: int = 4) -> tuple[list[bool], Any]:
+    """Whether gaps counted in each call of one side of two, and what the measurement found."""
+    own = Measurement.__new__(Measurement)
+    own.reference, own.rng, own.budget_s, own.beat = SimpleNamespace(device=device), random.Random(3), 9.0, None
+    own.clock = SimpleNamespace(mhz=lambda: 7, throttle_reasons=lambda: 0)
+    sides = [Runner(SimpleNamespace(name=name, warm=True), None, name == "A") for name in "AB"]
+    asked: list[bool] = []
+
+    def together(block):
+        asked.append(own.gaps)
+        for side in block:
+            side.samples_us.append(host_us if own.gaps else us)
+            side.host_us.append(host_us if side is sides[1] else 1.0)
+            side.wall_us.append(1.0)
+
+    own._together, own._warm = together, lambda side: None
+    own._enough = lambda sides, rival, elapsed_s: "enough" if len(sides[0].samples_us) == 2 * rounds else ""
+    return asked, (own.run(sides, SimpleNamespace(alone=nullcontext, use=SimpleNamespace(quiet_s=0.0))), sides, own)
+
+
+def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gaps_between_them(monkeypatch):
+    monkeypatch.setattr(measured, "wait_until_quiet", lambda device: 0.0)
+    asked, (seen, sides, own) = gapped(300.0)
+    assert asked == [False] * measured.SCOUTED + [True] * (measured.SETTLING + 8)
+    assert seen.gaps and own.gaps and seen.clocks_mhz == [7] * 4, "of what was dropped no clock is kept"
+    assert [side.samples_us for side in sides] == [[300.0] * 8] * 2 and len(sides[0].wall_us) == 8
+    own.run(sides, SimpleNamespace(alone=nullcontext, use=SimpleNamespace(quiet_s=0.0)))
+    assert asked[-measured.SETTLING - 8 :] == [True] * (measured.SETTLING + 8), "and so is whoever comes afterwards"
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [{"host_us": 199.0}, {"host_us": 300.0, "us": 401.0}, {"host_us": 300.0, "device": "cpu"}],
+    ids=["short", "works longer", "on the processor"],
+)
+def test_gaps_are_left_out_of_short_calls_and_of_those_that_work_longer(monkeypatch, calls):
+    monkeypatch.setattr(measured, "wait_until_quiet", lambda device: 0.0)
+    asked, (seen, _, own) = gapped(**calls)
+    assert asked == [False] * 8 and not seen.gaps and not own.gaps
 
 
 def test_rounds_at_another_clock_are_left_out_of_what_a_measurement_gives(monkeypatch):

@@ -20,7 +20,7 @@ from judge.bench.judging.asked_gradients import Asked
 from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
-from judge.bench.timing.bursts import Burst, Bursts, _launch_bound, _supported, trusted_time
+from judge.bench.timing.bursts import Burst, Bursts, _supported, trusted_time
 from judge.bench.timing.enough import BELOW, MEETS, NO_WIN, TIME
 from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
@@ -219,10 +219,10 @@ def test_what_a_burst_may_cost_beside_its_calls():
 
 
 def test_calls_whose_launches_take_longer_than_their_kernels_are_replayed():
-    side = SimpleNamespace(samples_us=[9.0, 10.0, 11.0])
+    side = runner(9.0, 10.0, 11.0)
     for host_us, bound in (([7.5, 7.5, 99.0], False), ([7.6, 7.6, 0.0], True), ([], False)):
         side.host_us = host_us
-        assert _launch_bound(side) is bound
+        assert side.launch_bound is bound
 
 
 class Side:
@@ -313,7 +313,13 @@ def test_without_quiet_no_claim_is_refused(quiet):
 
 
 def read_by(
-    monkeypatch, *, calls: int | None = 8, device: str = "cuda:0", bound: bool = True, kind: str = ""
+    monkeypatch,
+    *,
+    calls: int | None = 8,
+    device: str = "cuda:0",
+    bound: bool = True,
+    kind: str = "",
+    gaps: bool = False,
 ) -> tuple[object, list[str]]:
     methods: list[str] = []
 
@@ -334,15 +340,16 @@ def read_by(
     monkeypatch.setattr(bursts, "terms_of", lambda device: GPU)
     monkeypatch.setattr(bursts, "_open", lambda sides, calls: None)
     monkeypatch.setattr(bursts, "_supported", told)
-    eager = SimpleNamespace(host_us=[99.0 if bound else 0.0], samples_us=[10.0])
-    mine = SimpleNamespace(host_us=[0.0], samples_us=[10.0])
-    own = SimpleNamespace(reference=SimpleNamespace(device=device), check_draws=lambda: None)
+    eager, mine = runner(10.0), runner(10.0)
+    eager.host_us, mine.host_us = [99.0 if bound else 0.0], [0.0]
+    own = SimpleNamespace(reference=SimpleNamespace(device=device), check_draws=lambda: None, gaps=gaps)
     return trusted_time(own, mine, eager, random.Random(1), claimed_us=5.0), methods
 
 
 def test_calls_are_replayed_where_a_launch_takes_longer_and_back_to_back_elsewhere(monkeypatch):
     assert read_by(monkeypatch) == (Trusted(1.0, "graph_burst", 8), ["graph_burst"])
     assert read_by(monkeypatch, bound=False)[1] == ["burst"] == read_by(monkeypatch, device="cpu")[1]
+    assert read_by(monkeypatch, gaps=True)[1] == ["burst"], "a claim that holds gaps is checked with them"
     assert read_by(monkeypatch, calls=None) == (None, [])
     assert read_by(monkeypatch, kind="exception") == (Trusted(1.0, "burst", 8), ["graph_burst", "burst"])
     with pytest.raises(SubjectFailed):
@@ -474,6 +481,9 @@ def test_a_processor_or_a_slow_launch_is_not_measured_again():
     assert Stage("cpu", trusted=[slow], eager=EAGER).trust(shown()).findings[0].code == "time.trusted"
     late = {"samples_us": [100.0], "host_us": [stage.LONGEST_HOLD_US + 1]}
     assert Stage(trusted=[slow], eager=late).trust(shown()).findings[0].code == "time.trusted"
+    counted = Stage(trusted=[slow], eager=EAGER)
+    counted.gaps = True
+    assert counted.trust(shown()).findings[0].code == "time.trusted", "calls back to back hide what one call waits for"
     held = {"samples_us": [100.0], "host_us": [stage.LONGEST_HOLD_US]}
     with pytest.raises(JudgeError):
         Stage(trusted=[slow] * 3, eager=held).trust(shown())

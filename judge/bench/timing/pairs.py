@@ -1,0 +1,52 @@
+"""What is published of measurements in fresh processes: ratios whose intervals allow for the luck of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from judge.bench.device.luck import OF_LAUNCHES, OF_WORK, Luck, apart, contradictory, luck_of, over_processes
+from judge.bench.timing.stage import Measured
+from judge.values import Finding, SpeedCall, Speedup
+
+MOST_DF = 40.0  # of what is remembered of a problem: a device may change
+
+
+def published(seen: Sequence[Measured], *, gaps: bool, known: Luck | None = None) -> Measured:
+    """The last measurement, its ratios over all that count. The first one chose the candidate for more and counts only
+    where there is no other, or where it contradicts them.
+
+    `gaps`: whether calls wait for their launches; else an interval of the last pair stands as it is, as long as the
+    pairs agree. `known`: the luck of processes seen with this problem before.
+    """
+    luck = OF_LAUNCHES if gaps else OF_WORK
+    luck = luck if known is None else luck.joined(known, MOST_DF)
+    found = replace(seen[-1], findings=list(seen[-1].findings))
+    for name in ("speedup", "rival"):
+        pairs = [ratio for one in seen if (ratio := getattr(one, name)) is not None]
+        if len(pairs) < len(seen) or not (gaps or apart(pairs)):
+            continue
+        told = over_processes(pairs[1:] or pairs, luck, median(found.candidate.samples_us))
+        told = replace(told, call=SpeedCall.UNSTABLE) if contradictory(pairs) else told
+        setattr(found, name, told)
+        if len(pairs) > 1:
+            found.findings.append(_told(name, pairs, told))
+    return found
+
+
+def _told(name: str, pairs: Sequence[Speedup], told: Speedup) -> Finding:
+    ratios = [round(one.value, 4) for one in pairs]
+    over = "the best so far" if name == "rival" else "eager"
+    text = (
+        f"{len(pairs)} pairs of processes found {', '.join(f'{ratio:.3f}' for ratio in ratios)} over {over}; "
+        f"the interval is over the last {max(1, len(pairs) - 1)}"
+    )
+    return Finding(f"time.processes.{name}", text, {"ratios": ratios, "call": told.call.value})
+
+
+def learned(seen: Sequence[Measured]) -> Luck | None:
+    """What these measurements tell about the luck of processes with this problem: against the best so far where there
+    is one, else against eager."""
+    name = "speedup" if any(one.rival is None for one in seen) else "rival"
+    return luck_of([ratio.value for one in seen[1:] if (ratio := getattr(one, name)) is not None])
