@@ -342,10 +342,9 @@ class Referee:
 
     def _timing(self, reference: Reference, rounds: Rounds, first: Question, answer: Forwarded) -> None:
         if self.interprets:
-            target = self.assignment.target
-            self.timed = modelled(reference, rounds.settled(first), answer, target)
+            self.timed = modelled(reference, rounds.settled(first), answer, self.assignment.target)
             if self._to_be_audited():
-                step = partial(modelled_parts, reference, rounds, first, self.timed.timings, target)
+                step = partial(modelled_parts, reference, rounds, first, self.timed.timings, self.assignment.target)
                 self.findings += guarded("timing", step)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return
