@@ -238,15 +238,8 @@ class Referee:
         return self.payload.get("beat") is None or self._would_be_best(self.timed.speedup)
 
     def _audit(self, reference: Reference) -> None:
-        audit(
-            self.assignment,
-            self.subjects,
-            reference,
-            self.lock,
-            self.stage_log,
-            self.findings,
-            self.timed.candidate.median_us if self.timed.timings else None,
-        )
+        measured_us = self.timed.candidate.median_us if self.timed.timings else None
+        audit(self.assignment, self.subjects, reference, self.lock, self.stage_log, self.findings, measured_us)
 
     def _time_alternatives(self, reference: Reference, first: Question) -> None:
         """A new best is told by how it stands against the fastest that torch has: once a problem."""
@@ -344,7 +337,7 @@ class Referee:
         if self.interprets:
             self.timed = modelled(reference, rounds.settled(first), answer, self.assignment.target)
             if self._to_be_audited():
-                step = partial(modelled_parts, reference, rounds, first, self.timed.timings, self.assignment.target)
+                step = partial(modelled_parts, rounds, first, self.timed.timings, self.assignment.target)
                 self.findings += guarded("timing", step)
             self.environment["baselines"] |= reference.no_alternatives(on_gpu=True)
             return

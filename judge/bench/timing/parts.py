@@ -21,7 +21,6 @@ from judge.bench.interpreting.timemodel import kernel_time_us
 from judge.bench.judging.asking import Question
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.expected import expect
-from judge.bench.judging.reference import Reference
 from judge.bench.subjects.watch import traffic_report
 from judge.bench.timing.measured import Measurement, Runner
 from judge.values import Basis, Finding, Gradients, Subject, Timing
@@ -53,10 +52,9 @@ def measured_parts(both: Measurement, sides: list[Runner], timings: list[Timing]
     return [_finding(Basis.MEASURED, {one.subject: one.median_us for one in found}, timings)]
 
 
-def modelled_parts(
-    reference: Reference, rounds: Rounds, first: Question, timings: list[Timing], target_name: str
-) -> list[Finding]:
+def modelled_parts(rounds: Rounds, first: Question, timings: list[Timing], target_name: str) -> list[Finding]:
     """The same by the time model: forward alone is asked once more and counted. Raises Ended and SubjectFailed."""
+    reference = rounds.reference
     if reference.policy.gradients is Gradients.NONE:
         return []
     inputs = forward_alone(first.inputs)

@@ -9,6 +9,7 @@ import pytest
 from django.urls import reverse
 
 from judge.evaluations.models import Evaluation
+from judge.values import Gradients, Policy
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem
 from tests.pages import client_of
 
@@ -84,3 +85,17 @@ def test_the_page_costs_few_queries(django_assert_max_num_queries):
     client = client_of("viewer")
     with django_assert_max_num_queries(17):
         assert client.get(reverse("evaluation-detail", args=[evaluation.pk])).status_code == 200
+
+
+def test_forward_backward_and_both_are_a_table_and_the_details_say_which_gradients():
+    row = problem()
+    row.policy = Policy(gradients=Gradients.ALL).to_json()
+    row.save()
+    parts = {"forward_us": [10.0, 25.0], "backward_us": [-1.0, 60.0], "both_us": [9.0, 85.0], "basis": "measured"}
+    found = {"code": "time.parts", "message": "apart", "data": parts}
+    html = page(judged(row, gpu(), "pass", report={"findings": [found]}))
+    assert "of inputs and parameters: forward, then backward to both" in html
+    table = html.partition("Forward and backward</caption>")[2].partition("</table>")[0].replace("\xa0", " ")
+    assert all(text in table for text in ("10 µs", "25 µs", "2.50×", "60 µs", "unknown", "9.44×"))
+    odd = {"code": "time.parts", "message": "apart", "data": {"forward_us": "many", "both_us": [1.0]}}
+    assert "Forward and backward</caption>" not in page(judged(row, gpu(), "pass", report={"findings": [odd]}))

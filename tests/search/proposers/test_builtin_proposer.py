@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judge.values import canonical_hash
+from judge.values import Gradients, canonical_hash
 from search.proposers.builtin import BuiltinProposer
 from search.proposers.builtin.plans import SIZES, STRUCTURE, Plan, read_plan
 from search.proposers.protocol import ContextKernel, Reply, Task
@@ -120,6 +120,11 @@ def test_a_foreign_kernel_without_constants_gets_a_kernel_of_our_own() -> None:
 
 def test_without_a_graph_the_reason_says_so() -> None:
     assert propose(graph=None).reason == "proposal.no_graph"
+
+
+def test_it_writes_no_kernel_for_a_problem_that_asks_for_gradients() -> None:
+    reply = propose("softmax", gradients=Gradients.INPUTS)
+    assert reply.reason == "proposal.unsupported_graph" and "writes no backward" in reply.message
 
 
 def test_a_graph_without_a_fusible_operator_is_refused_with_the_reason() -> None:

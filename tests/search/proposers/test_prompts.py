@@ -7,6 +7,7 @@ import re
 import pytest
 
 from adaexplore_site.core.text import fenced
+from judge.values import Gradients
 from memory.prompting.assignment import PromptRule
 from search.proposers.exchange import FOLDER, build_prompt, build_repair, fenced_blocks
 from search.proposers.protocol import ContextKernel, Task
@@ -133,6 +134,14 @@ def test_a_prompt_holds_problem_device_verdicts_notes_and_accuracy_rule(kind):
         assert part in prompt.user
     assert "tf32x3" in prompt.system
     assert "secret" not in prompt.text
+
+
+@pytest.mark.parametrize("kind", ["large", "small"])
+def test_a_prompt_asks_for_gradients_where_the_problem_does(kind):
+    assert "radient" not in build_prompt(task(kind)).text
+    asked = build_prompt(task(kind, gradients=Gradients.PARAMETERS)).user
+    assert "This problem asks for gradients of every parameter:" in asked and "torch.autograd.Function" in asked
+    assert "of every floating input and every parameter:" in build_prompt(task(kind, gradients=Gradients.ALL)).user
 
 
 def test_the_kernel_to_patch_is_shown_once_even_when_it_is_no_exhibit():
