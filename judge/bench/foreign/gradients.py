@@ -1,8 +1,8 @@
 """One call of a model as its policy asks for it: forward alone, or forward and then backward with given cotangents.
 
 The last argument of a call with gradients is ours: {"cotangents": [tensor or None for each tensor that forward
-returns], "between": None or other arguments}. A call without cotangents is forward alone, with the graph kept for
-backward. What is between is run after forward and before backward, as a training loop with two batches does.
+returns], "between": bool}. A call without cotangents is forward alone, with the graph kept for backward. With "between"
+another forward, on the same arguments in another order, comes before backward, as in a training loop with two batches.
 """
 
 from __future__ import annotations
@@ -35,9 +35,19 @@ def differentiable(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
-def asked_for(cotangents: Sequence[torch.Tensor | None], between: Sequence[Any] | None = None) -> dict[str, Any]:
+def asked_for(cotangents: Sequence[torch.Tensor | None], *, between: bool = False) -> dict[str, Any]:
     """The last argument of a call with gradients."""
-    return {COTANGENTS: list(cotangents), BETWEEN: None if between is None else list(between)}
+    return {COTANGENTS: list(cotangents), BETWEEN: between}
+
+
+def turned(args: Sequence[Any]) -> list[Any]:
+    """Arguments of the same shapes with other content: turned round along the first dimension, integers only where
+    nothing else is there."""
+    all_integers = not any(map(differentiable, packed(list(args))[1]))
+    return [
+        mapped(lambda one: one.flip(0) if one.dim() and (all_integers or differentiable(one)) else one, arg)
+        for arg in args
+    ]
 
 
 def forward_alone(args: Sequence[Any]) -> list[Any]:
@@ -79,8 +89,8 @@ class Calls:
             out = model(*leaves)
             if not asked[COTANGENTS]:
                 return mapped(torch.Tensor.detach, out)
-            if asked[BETWEEN] is not None:
-                model(*(self._leaf_of(one) for one in asked[BETWEEN]))
+            if asked[BETWEEN]:
+                model(*(self._leaf_of(one) for one in turned(given)))
             found = self._gradients(out, self._wanted(leaves), asked[COTANGENTS])
         return [mapped(torch.Tensor.detach, out), found]
 

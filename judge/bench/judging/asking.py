@@ -83,7 +83,7 @@ def _rounded_once(target: Target) -> bool:
 
 def _tells_digits(question: Question, most: float) -> bool:
     """Whether errors of fp32 stay in proportion: the next coarser format shows, and errs by no more than `most`."""
-    floating = [target for target in question.expected.outputs if not target.integer]
+    floating = [target for target in question.expected.outputs if not (target.integer or target.error.vanish)]
     return bool(floating) and all(
         target.same.dtype == torch.float32 and target.coarse is not None and HIDES <= target.coarse.rms <= most
         for target in floating
@@ -200,14 +200,17 @@ class Questions:
 
     def _properties(self) -> Iterator[Question]:
         """Rounds for references of one kind: that order equal elements, compensate, sum very much, or multiply."""
-        learned = self.reference.learned
-        if learned is None or learned.random:
+        learned, gradients = self.reference.learned, self.reference.policy.gradients is not Gradients.NONE
+        if learned is None:
             return
-        yield from self._probes()
-        if self.reference.policy.gradients is not Gradients.NONE:
+        if gradients and not self.reference.lean:  # it takes what two forwards keep
             question = self._answerable(BETWEEN, redraw=False)
             if question is not None:
                 yield question
+        if learned.random:
+            return
+        yield from self._probes()
+        if gradients:
             return
         if learned.traits.tie_rule and not learned.traits.ties_open:
             question = self._answerable(TIES, redraw=False)

@@ -225,7 +225,12 @@ class Rounds(Asker):
 
     def _note_bits(self, family: str, target: Target, error: float) -> None:
         learned, strict = self.reference.learned, self.reference.policy.precision is Precision.STRICT
-        if learned is None or not (learned.traits.multiplies and learned.fp64 and strict) or target.integer:
+        if (
+            learned is None
+            or not (learned.traits.multiplies and learned.fp64 and strict)
+            or target.integer
+            or target.error.vanish
+        ):
             return
         kept = kept_bits(Errors(error, error), target.coarse, target.same.dtype)
         own = kept_bits(target.error, target.coarse, target.same.dtype)
@@ -264,7 +269,13 @@ class Rounds(Asker):
             return
         for number, target in enumerate(question.expected.outputs):
             coarse = target.coarse
-            if coarse is not None and coarse.finite and coarse.rms > 0 and target.allowed.holds(coarse):
+            if (
+                coarse is not None
+                and coarse.finite
+                and coarse.rms > 0
+                and not target.error.vanish
+                and target.allowed.holds(coarse)
+            ):
                 title = question.expected.title(number)
                 text = f"{title}: a coarser format would be within the allowed error, so it cannot be told apart"
                 data = {"coarse": coarse.rms, "allowed": target.allowed.rms}

@@ -126,8 +126,12 @@ class Expected:
 
     @property
     def worst(self) -> float:
-        """RMS error of the honest reference where it is farthest from the oracle."""
-        return max((error.rms for error in self.reference_errors), default=0.0)
+        """RMS error of the honest reference where it is farthest from the oracle; not of gradients that vanish, unless
+        all do."""
+        gradients = [target for number, target in enumerate(self.outputs) if self.is_gradient(number)]
+        tells = any(not target.error.vanish for target in gradients)
+        left_out = {id(target) for target in gradients if tells and target.error.vanish}
+        return max((target.error.rms for target in self.targets if id(target) not in left_out), default=0.0)
 
     @property
     def finite(self) -> bool:

@@ -32,6 +32,8 @@ TELLING_UNITS = 64.0  # a coarse error below this is honest rounding, not the fo
 FLAT = 1e-6  # spread over size: below it the oracle does not vary
 MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
 ROUNDED_SHARE = 2e-5  # of an integer output's elements that lie so near a step that rounding decides; more is a bug
+VANISHED = 100.0  # times the oracle's spread: a reference that errs by more gives nothing but roundings
+ROOM = 64.0  # times the reference's roundings, where the right answer is zero
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -45,6 +47,12 @@ class Errors:
     @property
     def finite(self) -> bool:
         return math.isfinite(self.rms) and math.isfinite(self.largest)
+
+    @property
+    def vanish(self) -> bool:
+        """Whether these, of a reference, say that the right answer is zero but for roundings, as the gradient of a bias
+        before a normalisation is."""
+        return self.finite and self.rms > VANISHED
 
 
 def errors(value: torch.Tensor, oracle: torch.Tensor) -> Errors:
@@ -279,7 +287,8 @@ def allowed(
             largest = min(largest, max(added, 4 * LEAST_UNITS * roundoff, K_MAX * reference.largest))
         largest *= SPARSE
         rms = min(max(rms, largest / math.sqrt(max(1, count))), largest)
-    return Allowed(rms, largest)
+    limit = Allowed(rms, largest)
+    return limit.widened(reference, ROOM) if reference.vanish else limit
 
 
 def kept_bits(found: Errors, low: Errors | None, dtype: torch.dtype) -> float | None:

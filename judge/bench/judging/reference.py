@@ -35,7 +35,6 @@ from judge.values import ALTERNATIVES, DEFAULT_POLICY, SWITCHES, Gradients, Poli
 REFUSALS = (
     RuntimeError, TypeError, ValueError, AttributeError, AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
-OTHER = 1 << 40  # changes a seed, for other content of the same kind
 KEPT_BYTES = 2 << 30  # a wider copy of a larger model is made anew each time, and so are its parameters
 KEPT_SEEDS = 2  # constructions whose parameters are kept
 
@@ -145,19 +144,14 @@ class Reference:
         if self.policy.gradients is Gradients.NONE:
             return list(reshaped(family, made, freedom))
         given = list(reshaped(family, made, freedom))
-        between = self._drawn_again(seed) if family == BETWEEN else None
         cotangents = self.gradients.cotangents(made, self.device, seed, lambda: self._layouts(made, seed))
-        return [*given, asked_for(reshaped(family, cotangents, freedom), between)]
+        return [*given, asked_for(reshaped(family, cotangents, freedom), between=family == BETWEEN)]
 
     def _layouts(self, made: list[Any], seed: int) -> Layouts:
         self.load(self.first)
         random_state.reset(seed)
         with self.whereabouts.inside(FORWARD):
             return self.gradients.calls(self.model).layouts(self.model, made)
-
-    def _drawn_again(self, seed: int) -> list[Any]:
-        other = factories.made(self.loaded.get_inputs, self.policy, self.device, seed ^ OTHER)
-        return list(mapped(varied, other))
 
     def _gives_the_same(self, made: list[Any]) -> bool:
         """Whether get_inputs() does not vary, told by its first two draws; the first of all counts as varied."""

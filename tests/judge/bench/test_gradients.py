@@ -28,8 +28,10 @@ RIGHT = answer(SCALE, "return Scale.apply(x[0], self.w)").replace("class ModelNe
 
 
 @pytest.mark.bench
-def test_a_function_with_its_own_backward_passes(cpu_bench):
-    found = ask(cpu_bench, SCALE, RIGHT, policy=ALL, timing=True)
+@pytest.mark.parametrize("rows", [16, 1600])  # the larger one needs all the room that a round is given
+def test_a_function_with_its_own_backward_passes(cpu_bench, rows):
+    source = SCALE.replace("torch.randn(16, 64)", f"torch.randn({rows}, 64)")
+    found = ask(cpu_bench, source, RIGHT, policy=ALL, timing=True)
     assert found.verdict is Verdict.PASS, found.message
     assert found.speedup is not None
 
@@ -198,6 +200,40 @@ def test_the_preflight_says_which_gradients_there_are_and_refuses_writing_to_inp
     assert stage.detail == "the gradient of input 0, the gradient of w"
     written = cpu_bench.admit(ProblemSpec(problem("return x[0].mul_(2)"), policy=INPUTS))
     assert written.reason == "problem.no_gradient" and "copy" in written.stages[-1].fix
+
+
+VANISHES = problem(
+    "return torch.softmax(x[0] * self.w + self.b, -1)",
+    init="self.w = torch.nn.Parameter(torch.randn(64))\nself.b = torch.nn.Parameter(torch.randn(1))",
+)
+SHIFTED = """
+class Shift(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, b):
+        return x + b
+    @staticmethod
+    def backward(ctx, g):
+        return g, GRADIENT
+"""
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    ("gradient", "passes"), [("g.sum()[None]", True), ("g.new_zeros(1)", True), ("g.new_ones(1)", False)]
+)
+def test_a_gradient_that_vanishes_may_be_any_rounding_and_no_more(cpu_bench, gradient, passes):
+    candidate = answer(VANISHES, "return torch.softmax(Shift.apply(x[0] * self.w, self.b), -1)")
+    candidate = candidate.replace("class ModelNew", SHIFTED.replace("GRADIENT", gradient) + "\nclass ModelNew")
+    found = ask(cpu_bench, VANISHES, candidate, policy=ALL)
+    assert (found.verdict is Verdict.PASS) == passes, found.message
+    assert passes or "the gradient of b" in found.message
+
+
+@pytest.mark.bench
+def test_a_problem_all_of_whose_gradients_vanish_has_no_answer_to_judge_by(cpu_bench):
+    alone = problem("return torch.softmax(x[0] + self.b, -1)", init="self.b = torch.nn.Parameter(torch.randn(1))")
+    found = ask(cpu_bench, alone, answer(alone), policy=Policy(gradients=Gradients.PARAMETERS))
+    assert (found.verdict, found.reason) == (Verdict.REFUSED_PROBLEM, "problem.ill_conditioned")
 
 
 def test_a_policy_without_gradients_keeps_its_hash_and_one_with_them_has_its_own():
