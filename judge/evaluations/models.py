@@ -11,6 +11,7 @@ from django.db.models import Q
 from judge.devices.models import Device
 from judge.problems.models import Problem, SealedSet
 from judge.values import Audit, Basis, SpeedCall, Subject, Verdict
+from judge.values.weights import NAME_CHARS
 
 PROTOCOL_ELSEWHERE = "adaexplore/reported"  # of evaluations that came with an imported search
 
@@ -157,10 +158,9 @@ class Race(models.Model):
         return self.ratio
 
 
-class Measurement(models.Model):
-    """Raw samples of one subject in one evaluation, with the summary that pages print."""
+class Samples(models.Model):
+    """Raw samples of one subject, with the summary that pages print."""
 
-    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="measurements")
     subject = models.CharField(max_length=20, choices=[(s.value, s.value) for s in Subject])
     basis = models.CharField(max_length=10, choices=[(b.value, b.value) for b in Basis])
     method = models.CharField(max_length=40)
@@ -172,6 +172,18 @@ class Measurement(models.Model):
     detail = models.JSONField(default=dict, blank=True)
 
     class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.median_us:.2f} µs ({self.basis})"
+
+
+class Measurement(Samples):
+    """Of one evaluation, in the evaluated case."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="measurements")
+
+    class Meta:
         constraints = [
             models.UniqueConstraint(fields=["evaluation", "subject"], name="measurement_one_per_subject"),
             models.CheckConstraint(
@@ -180,8 +192,21 @@ class Measurement(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.subject} {self.median_us:.2f} µs ({self.basis})"
+
+class CaseMeasurement(Samples):
+    """Of one evaluation, in another case of get_cases() that has a weight."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="case_measurements")
+    case = models.CharField(max_length=NAME_CHARS)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "case", "subject"], name="case_measurement_one_per_subject"),
+            models.CheckConstraint(
+                condition=Q(low_us__lte=models.F("median_us")) & Q(median_us__lte=models.F("high_us")),
+                name="case_measurement_interval_holds_median",
+            ),
+        ]
 
 
 class SanitizerCheck(models.Model):

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -18,7 +19,7 @@ from judge.devices.benches import toolchain_of, with_retries
 from judge.devices.models import Device
 from judge.devices.services import device_trusted
 from judge.evaluations.beside import beside
-from judge.evaluations.models import Evaluation, Measurement, Race
+from judge.evaluations.models import CaseMeasurement, Evaluation, Measurement, Race
 from judge.problems.models import Problem, SealedSet
 from judge.sources.checks import case_for, declared_cases
 from judge.values import (
@@ -31,6 +32,7 @@ from judge.values import (
     ProblemSpec,
     SpeedCall,
     Speedup,
+    Timing,
     UnclearFault,
     Verdict,
     canonical_hash,
@@ -230,8 +232,8 @@ def evaluation_store(
     report = outcome.to_json()
     if spec is not None:
         report["case"] = spec.case
-    for timing in report["timings"]:
-        timing.pop("samples_us")  # kept once, in Measurement
+    for timing in (one for row in (report, *report.get("weighted", ())) for one in row["timings"]):
+        timing.pop("samples_us")  # kept once, in Measurement and CaseMeasurement
     speedup, candidate = outcome.speedup, canonical_hash(source)
     with transaction.atomic():
         marks = marks_locked(problem_id=problem.pk, device_id=device.pk, candidate_hash=candidate)
@@ -261,24 +263,32 @@ def evaluation_store(
             wall_ms=outcome.wall_ms,
         )
         Measurement.objects.bulk_create(
-            Measurement(
-                evaluation=evaluation,
-                subject=timing.subject.value,
-                basis=timing.basis.value,
-                method=timing.method[:40],
-                samples_us=list(timing.samples_us),
-                n=timing.n,
-                median_us=timing.median_us,
-                low_us=timing.low_us,
-                high_us=timing.high_us,
-                detail=storable(timing.detail),
-            )
-            for timing in outcome.timings
+            Measurement(evaluation=evaluation, **_samples(timing)) for timing in outcome.timings
+        )
+        CaseMeasurement.objects.bulk_create(
+            CaseMeasurement(evaluation=evaluation, case=storable_text(row.case), **_samples(timing))
+            for row in outcome.weighted
+            for timing in row.timings
         )
         found = outcome.versus_incumbent
         if incumbent is not None and found is not None and (losses or found.call is not SpeedCall.SLOWER):
             _race_store(evaluation, canonical_hash(incumbent), found)
     return evaluation
+
+
+def _samples(timing: Timing) -> dict[str, Any]:
+    """Fields of a row of samples."""
+    return {
+        "subject": timing.subject.value,
+        "basis": timing.basis.value,
+        "method": timing.method[:40],
+        "samples_us": list(timing.samples_us),
+        "n": timing.n,
+        "median_us": timing.median_us,
+        "low_us": timing.low_us,
+        "high_us": timing.high_us,
+        "detail": storable(timing.detail),
+    }
 
 
 def _race_store(evaluation: Evaluation, rival: str, found: Speedup) -> None:

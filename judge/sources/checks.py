@@ -9,6 +9,7 @@ from judge.bench.foreign.sources import LoadError, check_source
 from judge.values.jobs import GPU_CASE, INTERPRETER_CASE
 from judge.values.parsing import parsed
 from judge.values.texts import uniform_text
+from judge.values.weights import WEIGHT, check_number, weight_of
 
 MAX_BYTES = 1 << 20
 
@@ -55,6 +56,7 @@ def check_problem(data: bytes, *, max_bytes: int = MAX_BYTES) -> SourceFacts:
         if "Model" in missing and _defines(text, "ModelNew", max_bytes):
             hints = f"`ModelNew` is a candidate; the reference it answers to belongs here. {hints}"
         raise ProblemRejected(f"The file does not define {names} at its top level. {hints}")
+    _check_weights(text)
     title, family, description = _docstring(tree)
     return SourceFacts(text, title, family, description, declared_cases(text))
 
@@ -115,15 +117,61 @@ def _docstring(tree: ast.Module) -> tuple[str, str, str]:
 
 def declared_cases(source: str) -> tuple[str, ...]:
     """Case names written as literal keys in what `get_cases` returns; () when there are none or they are computed."""
-    names: dict[str, None] = {}
+    return tuple(_literal_cases(source))
+
+
+def declared_weights(source: str) -> dict[str, float]:
+    """Weights written as numbers in what `get_cases` returns, by case; {} when no case has one.
+
+    Raises ValueError for one that is none."""
+    found: dict[str, float] = {}
+    for name, value in _literal_cases(source).items():
+        written = _weight_written(value)
+        if written is not None:
+            found[name] = weight_of(name, {WEIGHT: ast.literal_eval(written)})
+    return found
+
+
+def _check_weights(source: str) -> None:
+    """Raise ProblemRejected, with its line, for a weight that is written as a constant and is no weight."""
+    for name, value in _literal_cases(source).items():
+        written = _weight_written(value)
+        if written is not None:
+            try:
+                weight_of(name, {WEIGHT: ast.literal_eval(written)})
+            except ValueError as error:
+                raise ProblemRejected(f"This file was not taken: {error}.", written.lineno) from error
+    try:
+        check_number(declared_weights(source))
+    except ValueError as error:
+        raise ProblemRejected(f"This file was not taken: {error}.") from error
+
+
+def _weight_written(case: ast.expr) -> ast.expr | None:
+    """The value of a case's weight where it is a constant, `-1` and the like included."""
+    pairs = zip(case.keys, case.values, strict=True) if isinstance(case, ast.Dict) else ()
+    for key, value in pairs:
+        if isinstance(key, ast.Constant) and key.value == WEIGHT and _is_constant(value):
+            return value
+    return None
+
+
+def _is_constant(value: ast.expr) -> bool:
+    inner = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd) else value
+    return isinstance(inner, ast.Constant) and (inner is value or type(inner.value) in (int, float))
+
+
+def _literal_cases(source: str) -> dict[str, ast.expr]:
+    """The entries of what `get_cases` returns whose names are written as literals."""
+    found: dict[str, ast.expr] = {}
     for node in _top_level(source):
         if isinstance(node, ast.FunctionDef) and node.name == "get_cases":
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Dict):
-                    for key in inner.value.keys:
+                    for key, value in zip(inner.value.keys, inner.value.values, strict=True):
                         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                            names[key.value] = None
-    return tuple(names)
+                            found[key.value] = value
+    return found
 
 
 def _top_level(source: str) -> list[ast.stmt]:

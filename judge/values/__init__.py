@@ -33,6 +33,7 @@ from judge.values.outcomes import UNCACHED as UNCACHED
 from judge.values.outcomes import Audit as Audit
 from judge.values.outcomes import Basis as Basis
 from judge.values.outcomes import CaseRecord as CaseRecord
+from judge.values.outcomes import CaseState as CaseState
 from judge.values.outcomes import Finding as Finding
 from judge.values.outcomes import JudgeError as JudgeError
 from judge.values.outcomes import Outcome as Outcome
@@ -43,6 +44,7 @@ from judge.values.outcomes import Stopped as Stopped
 from judge.values.outcomes import Timing as Timing
 from judge.values.outcomes import UnclearFault as UnclearFault
 from judge.values.outcomes import Verdict as Verdict
+from judge.values.outcomes import WeightedCase as WeightedCase
 from judge.values.texts import canonical_hash as canonical_hash
 from judge.values.texts import canonical_text as canonical_text
 from judge.values.texts import text_hash as text_hash

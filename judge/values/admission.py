@@ -107,7 +107,7 @@ class AdmissionReport:
     cases: tuple[str, ...] = ()  # every declared case name
     declared: tuple[
         dict[str, Any], ...
-    ] = ()  # of each case: name, inputs, left_out (why no candidate is asked it here)
+    ] = ()  # of each case: name, inputs, left_out (why no candidate is asked it here), weight where any has one
     stages: tuple[StageRecord, ...] = ()
     flaws: tuple[Flaw, ...] = ()
     inputs: tuple[dict[str, Any], ...] = ()  # shape, dtype

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from judge.values.baselines import ALTERNATIVES, Subject
 from judge.values.rebuilding import json_object, rebuilt
+from judge.values.weights import NAME_CHARS
 
 PROTOCOL = "judge/5"
 
@@ -146,6 +147,50 @@ class Speedup:
             raise ValueError("speedup interval must be positive, finite and hold the value")
 
 
+class CaseState(StrEnum):
+    """What became of a declared case in one evaluation."""
+
+    TIMED = "timed"
+    CHECKED = "checked"  # right, and not timed
+    FAILED = "failed"
+    LEFT_OUT = "left_out"
+    NOT_REACHED = "not_reached"  # the evaluation ended before
+
+
+@dataclass(frozen=True)
+class WeightedCase:
+    """A declared case of a problem in which any has a weight.
+
+    `timings` (candidate, eager, the best so far) are given where the case is not the evaluated one, whose timings are
+    the outcome's. `detail`: why it is not timed, or left out.
+    """
+
+    case: str  # "": the constants as written
+    weight: float  # 0: checked, and without a part in the mean
+    state: CaseState
+    evaluated: bool = False  # the case that is timed first, and of a slower kernel alone
+    detail: str = ""
+    timings: tuple[Timing, ...] = ()
+    speedup: Speedup | None = None
+    versus_incumbent: Speedup | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ValueError("a weight is finite and not negative")
+        if self.state is not CaseState.TIMED and (self.timings or self.speedup or self.versus_incumbent):
+            raise ValueError("only a case that was timed has times")
+        if self.timings and not (len(self.case) <= NAME_CHARS and self.case.isprintable()):
+            raise ValueError(f"the name of a case that was timed has at most {NAME_CHARS} characters, all printable")
+        subjects = [timing.subject for timing in self.timings]
+        if len(set(subjects)) != len(subjects) or (self.evaluated and subjects):
+            raise ValueError("each subject has one time in a case, and those of the evaluated case are the outcome's")
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a part of the weighted mean."""
+        return self.weight > 0 and self.state is CaseState.TIMED and self.speedup is not None
+
+
 @dataclass(frozen=True)
 class StageRecord:
     """One stage of an evaluation or of a preflight: `state` is ok, failed, warned or skipped."""
@@ -207,6 +252,7 @@ class Outcome:
     speedup: Speedup | None = None
     over_others: dict[str, Speedup] = field(default_factory=dict)  # by name of the alternative; one field each in JSON
     versus_incumbent: Speedup | None = None  # against the best so far, side by side
+    weighted: tuple[WeightedCase, ...] = ()  # every declared case, where any has a weight
     stages: tuple[StageRecord, ...] = ()
     cases: tuple[CaseRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -221,6 +267,10 @@ class Outcome:
             self.timings or self.speedup or self.over_others or self.versus_incumbent
         ):
             raise ValueError("only a pass may carry times")
+        if self.verdict is not Verdict.PASS and any(row.state is CaseState.TIMED for row in self.weighted):
+            raise ValueError("only a pass has timed cases")
+        if len({row.case for row in self.weighted}) != len(self.weighted):
+            raise ValueError("each case has one row")
         if self.verdict is Verdict.PASS and not self.loads:
             raise ValueError("a pass has loaded")
         if self.audit is Audit.PASSED and self.verdict is not Verdict.PASS:
@@ -228,10 +278,18 @@ class Outcome:
         if self.verdict is not Verdict.PASS and not self.reason:
             raise ValueError("a verdict other than pass needs a reason code")
 
+    @property
+    def mean_of(self) -> tuple[WeightedCase, ...]:
+        """The cases of which `speedup` is the weighted geometric mean; () where it is the evaluated case's alone."""
+        rows = [row for row in self.weighted if row.weight > 0 and row.state is not CaseState.LEFT_OUT]
+        return tuple(rows) if self.speedup is not None and all(row.counts for row in rows) else ()
+
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; `from_json` is its inverse."""
+        """Plain JSON types; `from_json` is its inverse. What only weighted cases need is left out without any."""
         plain: dict[str, Any] = {}
         for name, value in dataclasses.asdict(self).items():
+            if name == "weighted" and not value:
+                continue
             plain |= {one.key: value.get(one.name) for one in ALTERNATIVES} if name == "over_others" else {name: value}
         return plain
 

@@ -28,6 +28,7 @@ from judge.bench.foreign.factories import made, under
 from judge.bench.foreign.loading import LoadedProblem
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.values import DEFAULT_POLICY, DEGENERATE, AdmissionReport, Flaw, Gradients, Policy, StageRecord
+from judge.values.weights import UNWEIGHTED
 
 
 def admit(
@@ -146,8 +147,12 @@ class _Preflight:
                 if not why:
                     inputs = described(self._runs(other, name))
             rows.append({"name": name, "inputs": inputs, "left_out": why})
+        if self.loaded.weights:
+            rows = [{**row, "weight": self.loaded.weights.get(str(row["name"]), UNWEIGHTED)} for row in rows]
         asked = sum(not row["left_out"] for row in rows)
         note.detail = f"{asked} of {len(rows)} are asked here" if asked < len(rows) else f"all {asked} run"
+        if self.loaded.weights and not any(row["weight"] and not row["left_out"] for row in rows):
+            note.warn(f"{note.detail}; none of them has a weight: the evaluated case alone is timed here")
         return tuple(rows)
 
     def _runs(self, other: LoadedProblem, name: str) -> list[Any]:

@@ -32,10 +32,11 @@ def with_case(loaded: LoadedProblem, name: str) -> Iterator[LoadedProblem]:
 def other_cases(loaded: LoadedProblem, *, on_gpu: bool) -> dict[str, str]:
     """Each case but the evaluated one, with why this device is not asked it; empty where it is.
 
-    The interpreter is asked what shapes alone show to be small enough. Raises LoadError.
+    Those with a weight come first: they are always among the asked ones, as far as they fit. The interpreter is asked
+    what shapes alone show to be small enough. Raises LoadError.
     """
     found: dict[str, str] = {}
-    for name in loaded.cases:
+    for name in sorted(loaded.cases, key=lambda case: case not in loaded.weights):
         if name != loaded.case:
             asked = sum(not why for why in found.values())
             found[name] = TOO_MANY if asked == MOST else "" if on_gpu else _too_large(loaded, name)

@@ -108,17 +108,24 @@ def elements(question: Question) -> int:
     return sum(tensor.numel() for tensor in question.tensors())
 
 
-def judge_case(rounds: Rounds, question: Question, stage: str) -> None:
-    """Two rounds of another case: as given, then other content and parameters. Raises SubjectFailed and Ended."""
-    _judge(rounds, question, stage)
+def judge_case(rounds: Rounds, question: Question, stage: str, *, count: bool = False) -> Forwarded:
+    """Two rounds of another case: as given, then other content and parameters. Raises SubjectFailed and Ended.
+
+    Returns the answer to the first, with its launches where they are to `count`.
+    """
+    first = ask_once(rounds, question, stage, count=count)
     other = other_question(rounds, CENTRED)
     if other is not None:
-        _judge(rounds, other, stage)
+        ask_once(rounds, other, stage)
+    return first
 
 
-def _judge(rounds: Rounds, question: Question, stage: str) -> None:
-    reply, slots = rounds.ask(question)
+def ask_once(rounds: Rounds, question: Question, stage: str, *, count: bool = False) -> Forwarded:
+    """One judged answer. Raises SubjectFailed and Ended."""
+    slots = rounds.tell(question, count=count)
+    reply = rounds.contact.answer(Forwarded)
     rounds.judge(question, reply, slots, stage)
+    return reply
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from judge.bench.audit.audit import CHILDREN as AUDITING
+from judge.bench.deciding.case_timing import CaseTiming
 from judge.bench.device.luck import Luck
 from judge.bench.judging.subjects import Subjects
 from judge.bench.timing.pairs import published
@@ -19,22 +20,29 @@ def roles(number: int = NUMBERS[0], *, rival: bool) -> dict[str, str]:
 
 
 def confirmed(
-    stage: TimingStage, found: Measured, subjects: Subjects, known: Luck | None = None
+    stage: TimingStage,
+    found: Measured,
+    subjects: Subjects,
+    known: Luck | None = None,
+    weighted: CaseTiming | None = None,
 ) -> tuple[list[Measured], bool]:
     """Once more in fresh processes, a narrow win twice more, one of many launches up to four times more.
 
     All measurements, and whether the candidate wins by all of them. The children of the audit that follows start
-    meanwhile. `known`: the luck of processes with this problem.
+    meanwhile. `known`: the luck of processes with this problem. `weighted`: its other cases, measured
+    again, too.
     """
     seen, wins = [found], False
     for number in OF_LAUNCHES if stage.gaps else NUMBERS:
         wanted = roles(number, rival=found.rival is not None)
         subjects.want(wanted)
         subjects.ahead(AUDITING)
-        seen.append(stage.confirm(seen[-1], number))
+        again = stage.confirm(seen[-1], number)
         subjects.release(*wanted)
+        seen.append(again if weighted is None else weighted.over(again, number=number))
         told = published(seen, gaps=stage.gaps, known=known)
-        agree = all(one.plausible and (one.beats_rival or stage.gaps) for one in seen)
+        complete = weighted is None or all(one.speedup is not None for one in seen)
+        agree = complete and all(one.plausible and (one.beats_rival or stage.gaps) for one in seen)
         wins = agree and told.beats_rival and not told.unstable
         if not (agree and (_open(told, number) if stage.gaps else any(one.wins_narrowly for one in seen))):
             break

@@ -12,10 +12,11 @@ from typing import Any
 from judge.bench.audit.audit import audit
 from judge.bench.audit.setting import STAGE as AUDIT
 from judge.bench.audit.setting import Setting, Usual
-from judge.bench.compiling.report import capped
 from judge.bench.deciding import confirming
 from judge.bench.deciding.alternatives import Alternatives
-from judge.bench.deciding.declared_check import CASES, cases_to_ask, check_declared
+from judge.bench.deciding.case_timing import CaseTiming
+from judge.bench.deciding.compilation import COMPLETE, Compiled, compiled
+from judge.bench.deciding.declared_check import CASES, DeclaredCheck, cases_to_ask
 from judge.bench.deciding.memory_account import LACKING, MemoryAccount
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
@@ -29,7 +30,7 @@ from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
 from judge.bench.judging.asking import Question, Questions, Slots
-from judge.bench.judging.completion import Ended, broken_device, of_candidate
+from judge.bench.judging.completion import Ended, broken_device
 from judge.bench.judging.correctness import REPEATS, Rounds
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.reference import Reference
@@ -44,7 +45,6 @@ from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
 from judge.values import Audit as AuditState
 
-COMPLETE, INCOMPLETE = "complete", "incomplete: "  # what became of the compilation beside an interpreter
 SCARCE = 0.3  # of it free at the end: nobody stays
 GAVE_UP_CHARS = 600
 FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
@@ -79,6 +79,8 @@ def _judged(assignment: Assignment, cache: RefereeCache) -> bool:
 class Referee:
     """One evaluation, stage by stage."""
 
+    weighted: CaseTiming | None = None  # of a problem in which any case has a weight
+
     def __init__(self, assignment: Assignment, cache: RefereeCache) -> None:
         payload = assignment.payload
         self.cache = cache
@@ -98,7 +100,7 @@ class Referee:
         self.records: list[CaseRecord] = []
         self.loads = False
         self.kernels: tuple[KernelRow, ...] = ()
-        self.compiled: dict[str, str] = {}  # what the recorder launched: code -> name of the kernel
+        self.compiled = Compiled(COMPLETE)  # what the recorder launched
         self.timed = Measured()
         self.timing: TimingStage | None = None  # where times are measured
         self.findings: list[Finding] = []
@@ -129,6 +131,8 @@ class Referee:
                 raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
             return self._not_passed(ended)
         self._trust_the_device()
+        if self.weighted is not None:
+            self.findings += self.weighted.weighing.findings()
         return self._outcome_of(
             Verdict.PASS,
             stage=self.stage_log.stages[-1].name,
@@ -139,7 +143,7 @@ class Referee:
             audit=self.audit,
         )
 
-    def _outcome_of(self, verdict: Verdict, **fields: Any) -> Outcome:
+    def _outcome_of(self, verdict: Verdict, ended: Ended | None = None, **fields: Any) -> Outcome:
         """The outcome with all that was written down on the way."""
         self.environment |= self.memory.noted()
         self._note_waits()
@@ -149,6 +153,7 @@ class Referee:
             findings=(*self.findings, *(self.rounds.noticed() if self.rounds is not None else [])),
             stages=tuple(self.stage_log.stages),
             cases=tuple(self.records),
+            weighted=self.weighted.weighing.rows(verdict, ended, self.records) if self.weighted is not None else (),
             kernels=tuple(row.to_json() for row in self.kernels),
             environment=self.environment,
             **fields,
@@ -172,6 +177,7 @@ class Referee:
         self.stage_log.record(ended.stage, "failed", 0.0, ended.reason)
         return self._outcome_of(
             ended.verdict,
+            ended,
             stage=ended.stage,
             reason=ended.reason,
             message=ended.message,
@@ -184,6 +190,9 @@ class Referee:
         self.taken = gpu.taken_by_others(self.device)
         self.stage_log.doing("problem")
         reference, rounds, first = self._problem()
+        if reference.loaded.weights:
+            setting = Setting(self.assignment, self.subjects, reference, self.findings, None)
+            self.weighted = CaseTiming(setting, self.stage_log, self.lock, rounds.settled)
         self.stage_log.doing("load")
         self.stage_log.timed("load", lambda: self._load(reference, rounds.questions, first))
         rounds.take(self.subjects.fits["candidate"])
@@ -207,8 +216,7 @@ class Referee:
             self.subjects.follow_seeds()
         self._declared(reference, Usual.of(rounds, first, answer))
         if self.interprets:
-            why = self.environment.get("compile", COMPLETE).removeprefix(COMPLETE).removeprefix(INCOMPLETE)
-            check_compiled(self.compiled, rounds.codes, answer.traffic or (), why)
+            check_compiled(dict(self.compiled.codes), rounds.codes, answer.traffic or (), self.compiled.missing)
         if self.payload["timing"]:
             self.stage_log.doing("timing")
             self.stage_log.timed("timing", lambda: self._timing(reference, rounds, first, answer))
@@ -225,10 +233,13 @@ class Referee:
         if not (cases := cases_to_ask(self.cache, reference, self.device)):
             return
         setting = Setting(self.assignment, self.subjects, reference, self.findings, None, usual)
+        check = DeclaredCheck(setting, self.records)
+        if self.weighted is not None:
+            check = self.weighted.checking(check, cases, self.compiled)
         self.stage_log.doing(CASES)
         started = time.monotonic()
         with self.deadline.paused():
-            said = check_declared(setting, cases, self.records, self.payload["wall_s"])
+            said = check.run(cases, self.payload["wall_s"])
         self.stage_log.record(CASES, "ok", (time.monotonic() - started) * 1000, said)
 
     def _to_be_audited(self) -> bool:
@@ -305,27 +316,14 @@ class Referee:
         self.environment["exchange"] = self.subjects.contacts["candidate"].arena.kind
 
     def _compile(self, reference: Reference, first: Question) -> list[dict[str, str]]:
-        """Every launch compiled for the target on CPU tensors while the first question is interpreted; nothing is run.
-
-        Returns what autotuners must take, since their first configuration does not fit. Raises Ended.
-        """
+        """What autotuners must take, since their first configuration does not fit. Raises Ended."""
         subjects = self.subjects
         recorder = Rounds(reference, subjects.contacts["recorder"], subjects.fits["recorder"], self.payload["case"])
-        try:
-            reply, _ = recorder.ask(first)
-        except SubjectFailed as failed:
-            if failed.reason == "compile.incomplete" or failed.kind in ("exception", "bounds", "unsupported"):
-                self.environment["compile"] = f"{INCOMPLETE}{failed.message[:600]}"
-                return []
-            raise of_candidate(failed, "compile") from failed
-        self.kernels, self.compiled = reply.kernels, dict(reply.codes)
-        self.findings += capped(reply.tuned)
-        self.environment["compile"] = "; ".join(reply.notes) or COMPLETE
-        return [
-            {"kernel": row.kernel, "key": row.key, "config": row.chosen}
-            for row in reply.tuned
-            if row.chosen not in ("", row.first)
-        ]
+        self.compiled = compiled(recorder, first)
+        self.kernels = self.compiled.kernels
+        self.findings += self.compiled.findings
+        self.environment["compile"] = self.compiled.said
+        return list(self.compiled.choices)
 
     def _ask_again(self, rounds: Rounds, first: Question, choices: list[dict[str, str]], *, count: bool) -> Slots:
         """Ask the first question of autotuners that take what fits; what was interpreted meanwhile could not run."""
@@ -336,6 +334,8 @@ class Referee:
     def _timing(self, reference: Reference, rounds: Rounds, first: Question, answer: Forwarded) -> None:
         if self.interprets:
             self.timed = modelled(reference, rounds.settled(first), answer, self.assignment.target)
+            if self.weighted is not None:
+                self.timed = self.weighted.together(self.timed)
             if self._to_be_audited():
                 step = partial(modelled_parts, rounds, first, self.timed.timings, self.assignment.target)
                 self.findings += guarded("timing", step)
@@ -345,6 +345,7 @@ class Referee:
 
     def _measure(self, reference: Reference, first: Question) -> None:
         """Side by side with eager and the best so far; a would-be best also by the trusted clock."""
+        alone = self.weighted is None  # else other cases decide who may be the best, and the bar is a mean
         stage = TimingStage(
             reference,
             first,
@@ -356,17 +357,24 @@ class Referee:
             begin=lambda name: self.subjects.begin(name, reference, first),
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
+            part=not alone,
         )
         if self.payload.get("beat") is None:  # every pass is confirmed
             self.subjects.ahead(confirming.roles(rival=False))
         found, may_be_best = stage.compare(
-            lambda: self._rival(reference, first), self._may_be_best, screen=self.payload.get("screen", False)
+            lambda: self._rival(reference, first),
+            lambda found: alone and self._may_be_best(found),
+            screen=alone and self.payload.get("screen", False),
         )
         known = stage.known_of(found, self.payload["known_us"])
         self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")
+        if self.weighted is not None:
+            found = self.weighted.over(found, first.family)
+            if may_be_best := self._may_be_best(found):
+                found = self.weighted.together(stage.trust(found))
         seen = [found]
         if may_be_best:
-            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects)
+            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects, weighted=self.weighted)
         found = published(seen, gaps=stage.gaps)
         self.timing, self.timed = stage, found
         self.findings += found.findings

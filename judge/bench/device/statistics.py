@@ -68,13 +68,47 @@ def ratios_of(baseline_us: Sequence[float], candidate_us: Sequence[float]) -> li
 
 
 def paired_speedup(
-    baseline_us: Sequence[float], candidate_us: Sequence[float], over: Subject = Subject.EAGER
+    baseline_us: Sequence[float],
+    candidate_us: Sequence[float],
+    over: Subject = Subject.EAGER,
+    *,
+    confidence: float = CONFIDENCE,
 ) -> Speedup:
     """Median of the ratios of pairs measured side by side, with its interval and what that says."""
     ratios = ratios_of(baseline_us, candidate_us)
-    low, middle, high = median_interval(ratios)
+    low, middle, high = median_interval(ratios, confidence)
     call = call_of(low, high, indifference_of(statistics.median(candidate_us)))
     return Speedup(middle, low, high, len(ratios), Basis.MEASURED, over, call)
+
+
+def joint_confidence(count: int) -> float:
+    """Of each of `count` intervals, so that all of them hold at once with CONFIDENCE (Bonferroni)."""
+    return 1 - (1 - CONFIDENCE) / count
+
+
+def weighted_mean(parts: Sequence[tuple[float, Speedup]], indifference: float = INDIFFERENCE) -> Speedup:
+    """Weighted geometric mean of speedups of one basis over one subject: exp(sum w ln s / sum w).
+
+    Its ends are the same mean of the ends, so it holds wherever all of theirs do, dependent or not; `n` is the
+    smallest. A modelled one makes no call. Raises ValueError without parts.
+    """
+    if not parts:
+        raise ValueError("no speedups")
+    first = parts[0][1]
+    if len(parts) == 1:
+        return first
+    largest = max(weight for weight, _ in parts)
+    shares = [weight / largest for weight, _ in parts]  # their sum is finite, whatever the weights are
+
+    def mean(ends: Sequence[float]) -> float:
+        logs = math.fsum(share * math.log(end) for share, end in zip(shares, ends, strict=True))
+        return math.exp(logs / math.fsum(shares))
+
+    low, value, high = (mean([getattr(one, end) for _, one in parts]) for end in ("low", "value", "high"))
+    call = call_of(low, high, indifference) if first.basis is Basis.MEASURED else SpeedCall.NONE
+    return Speedup(
+        value, min(low, value), max(high, value), min(one.n for _, one in parts), first.basis, first.over, call
+    )
 
 
 def unpaired_speedup(baseline: Timing, candidate: Timing) -> Speedup:

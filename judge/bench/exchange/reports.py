@@ -15,7 +15,10 @@ from judge.bench.exchange.fields import NAME, Fields, name_of, need
 from judge.bench.exchange.wire import Message
 from judge.values import StageRecord
 
-MOST_CHILDREN, MOST_THREADS, DETAIL_CHARS = 48, 200, 2000
+MOST_CHILDREN, MOST_THREADS, DETAIL_CHARS = 120, 200, 2000  # eight weighted cases take up to nine children each
+MODE_CHARS = 240  # with the name of a case
+CASES_TIMED, CASES_WALLS = "cases.timing", 2  # stage, and how often an evaluation's time limit one pass of it may take
+PASSES = 5
 LONGEST_MS = 1e8  # more than a day
 _STAGE = re.compile(r"[A-Za-z][A-Za-z0-9_. ]{0,39}")
 _LAYER = re.compile(r"[a-z_]{1,40}")
@@ -144,7 +147,7 @@ def _finished(fields: Fields) -> Finished:
 def _needs(fields: Fields) -> Needs:
     wanted = fields.raw("need")
     need(type(wanted) is dict and 0 < len(wanted) <= MOST_CHILDREN, "no list of children")
-    return Needs({name_of(name, "a child", 40): name_of(mode, "a mode", 40) for name, mode in wanted.items()})
+    return Needs({name_of(name, "a child", 40): name_of(mode, "a mode", MODE_CHARS) for name, mode in wanted.items()})
 
 
 def _sealed(fields: Fields) -> Sealed:

@@ -33,14 +33,16 @@ def outcome_of(body: Any, *, basis: Basis, timed: bool, raced: bool) -> Outcome:
         raise BadClaim("a verdict that is none") from error
     need(outcome.verdict in GIVEN, "a verdict that only the runner gives")
     need(outcome.reason == "" or _CODE.fullmatch(outcome.reason) is not None, "a reason that is no code")
-    need(timed or not outcome.timings, "times that nobody asked for")
-    need(raced or outcome.versus_incumbent is None, "a race that nobody asked for")
+    rows = outcome.weighted
+    need(timed or not (outcome.timings or any(row.timings for row in rows)), "times that nobody asked for")
+    races = [outcome.versus_incumbent, *(row.versus_incumbent for row in rows)]
+    need(raced or not any(races), "a race that nobody asked for")
     need(outcome.audit is not Audit.PASSED or outcome.verdict is Verdict.PASS, "an audit of what did not pass")
     subjects = [timing.subject for timing in outcome.timings]
     need(len(set(subjects)) == len(subjects), "two times of one subject")
-    for timing in outcome.timings:
+    for timing in (*outcome.timings, *(one for row in rows for one in row.timings)):
         need(timing.basis is basis and timing.high_us <= LONGEST_US, "a time of another basis, or beyond measure")
-    for speedup in (outcome.speedup, outcome.versus_incumbent, *outcome.over_others.values()):
+    for speedup in (outcome.speedup, *races, *(row.speedup for row in rows), *outcome.over_others.values()):
         need(speedup is None or _is_sound(speedup, basis), "a speedup of another basis, or beyond measure")
     return outcome
 

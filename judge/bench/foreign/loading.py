@@ -14,6 +14,7 @@ from judge.bench.foreign.sources import LoadError, check_text, raised
 from judge.bench.foreign.whereabouts import CASES, IMPORT, INIT_INPUTS, INPUTS, MODEL, SILENT, Whereabouts
 from judge.values import JudgeError
 from judge.values.texts import uniform_text
+from judge.values.weights import WEIGHT, check_number, weight_of
 
 PROBLEM = "problem"  # module name, so the file is problem.py
 CANDIDATE = "candidate"
@@ -25,6 +26,7 @@ __all__ = ["CANDIDATE", "PROBLEM", "LoadError", "LoadedProblem", "load_candidate
 class LoadedProblem:
     """A problem imported with one case applied. The factories read the module's constants each time they are called.
 
+    `weights`: of each case that counts for the speedup, how much; empty where only the evaluated one is timed.
     `whereabouts` hears of every call of `Model` and the factories; whoever calls the model itself reports it.
     """
 
@@ -34,6 +36,7 @@ class LoadedProblem:
     get_init_inputs: Callable[[], Any]
     cases: dict[str, dict[str, Any]]
     case: str | None
+    weights: dict[str, float]
     whereabouts: Whereabouts
 
 
@@ -73,7 +76,7 @@ def load_problem(source: str, case: str | None, folder: Path | str, whereabouts:
             raise LoadError("source.no_model", f"the module needs a callable `{name}` at its top level")
         parts[name] = part
     with whereabouts.inside(CASES):
-        cases = _declared_cases(module, Path(folder) / f"{PROBLEM}.py")
+        cases, weights = _declared_cases(module, Path(folder) / f"{PROBLEM}.py")
     if case is not None:
         if case not in cases:
             known = ", ".join(sorted(cases)) or "none"
@@ -90,14 +93,16 @@ def load_problem(source: str, case: str | None, folder: Path | str, whereabouts:
         whereabouts.declared(INIT_INPUTS, parts["get_init_inputs"]),
         cases,
         case,
+        weights,
         whereabouts,
     )
 
 
-def _declared_cases(module: ModuleType, path: Path) -> dict[str, dict[str, Any]]:
+def _declared_cases(module: ModuleType, path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """(constants by case, weights of the cases that have one)."""
     factory = getattr(module, "get_cases", None)
     if factory is None:
-        return {}
+        return {}, {}
     try:
         cases = factory()
     except MemoryError:
@@ -107,11 +112,28 @@ def _declared_cases(module: ModuleType, path: Path) -> dict[str, dict[str, Any]]
     shape = "get_cases() must return {case name: {CONSTANT: value}}"
     if not isinstance(cases, dict) or not all(isinstance(value, dict) for value in cases.values()):
         raise LoadError("load.case", shape)
-    for name, constants in cases.items():
+    found = {str(name): dict(constants) for name, constants in cases.items()}
+    weights = _weights(module, found)
+    for name, constants in found.items():
         for constant in constants:
             if not isinstance(constant, str) or not hasattr(module, constant):
                 raise LoadError("load.case", f"case {name!r} sets {constant!r}, which the module does not define")
-    return {str(name): dict(constants) for name, constants in cases.items()}
+    return found, weights
+
+
+def _weights(module: ModuleType, cases: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Weights of the cases, which lose that entry."""
+    try:
+        weights = {name: weight for name, constants in cases.items() if (weight := weight_of(name, constants))}
+        check_number(weights)
+    except ValueError as error:
+        raise LoadError("load.case", str(error)) from error
+    if weights and hasattr(module, WEIGHT):
+        text = f"{WEIGHT!r} is how a case says its weight: give the module's own {WEIGHT!r} another name"
+        raise LoadError("load.case", text)
+    for constants in cases.values():
+        constants.pop(WEIGHT, None)
+    return weights
 
 
 def load_candidate(source: str, folder: Path | str) -> type:

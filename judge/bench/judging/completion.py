@@ -21,6 +21,14 @@ class Ended(Exception):
         self.reason = reason
         self.message = message
         self.subject = "candidate"  # the child it is about
+        self.case = ""  # of get_cases(), where that is not the evaluated one
+
+
+def in_case(ended: Ended, case: str, stage: str) -> Ended:
+    """The same ending as it is told of another case than the evaluated one."""
+    told = Ended(ended.verdict, stage, ended.reason, f"in case {case!r} of get_cases(): {ended.message}")
+    told.subject, told.case = ended.subject, case
+    return told
 
 
 _PLACES = {

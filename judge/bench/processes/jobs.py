@@ -9,7 +9,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from judge.bench.exchange.fields import BadClaim
-from judge.bench.exchange.reports import Doing, Looks, Needs, Report, Sealed, Times
+from judge.bench.exchange.reports import (
+    CASES_TIMED,
+    CASES_WALLS,
+    PASSES,
+    Doing,
+    Looks,
+    Needs,
+    Report,
+    Sealed,
+    Times,
+)
 from judge.bench.exchange.verdicts import outcome_of
 from judge.bench.exchange.wire import Message
 from judge.bench.foreign.sources import defined_kernels
@@ -47,6 +57,7 @@ FIXES = {
 BREAKS_OFF = "problem.breaks_off"
 BREAKS_OFF_FIX = "remove threads, exits and whatever else works on beside forward()"
 STAGE_CHARS = 20
+CASE_PASSES = frozenset(f"{CASES_TIMED} {number}" for number in range(1, PASSES + 1))
 TIMING_S = 8.0  # a slow reference gets fewer repetitions after this
 
 
@@ -221,6 +232,8 @@ class EvaluationPlan(Listening):
                     self.bench.stock(self.job.limits)  # it is the last to ask for many: the next evaluation finds them
                 if report.stage == "cases":  # those of get_cases() that are not timed
                     self._own_s["cases"] = self.job.limits.wall_s
+                if report.stage in CASE_PASSES:
+                    self._own_s[report.stage] = CASES_WALLS * self.job.limits.wall_s
                 self._own_s |= {one.name: one.limit_s for one in self._beside_best if report.stage == one.stage}
         return super().hear(report, progress)
 

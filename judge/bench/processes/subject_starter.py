@@ -1,7 +1,8 @@
 """The subjects of one evaluation: what each mode runs and where, and more of them while the referee works.
 
 Standard library only. The referee asks {"need": {name: mode}} on its private channel and is answered {"given": [name]}
-with its ends of the children's channels in that order, or {"refused": why}.
+with its ends of the children's channels in that order, or {"refused": why}. A baseline in another case than the
+evaluated one is of mode "eager@CASE".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from judge.bench.processes.listening import Host
 from judge.values import BASELINES, Job, JudgeError
 
 MOST = MOST_CHILDREN  # further ones of one evaluation: a hostile problem shares the referee's process and may ask
-MOST_REQUESTS = 32
+MOST_REQUESTS = 64
 ANSWER_S = 5.0  # the referee waits for its answer; one that does not read it in this time is past helping
 
 
@@ -41,6 +42,12 @@ MODES = {
     **{name: Mode("problem", "plain", name) for name in BASELINES},
     "record": Mode("candidate", "recorder", "record"),
 }
+IN_CASE = "@"
+
+
+def of_case(mode: str, case: str) -> str:
+    """The mode of a baseline's child that runs the problem in `case`."""
+    return f"{mode}{IN_CASE}{case}"
 
 
 class Refused(Exception):
@@ -59,6 +66,7 @@ class SubjectStarter:
 
     def start(self, group: ChildGroup, name: str, mode: str) -> socket.socket:
         """One child with its assignment; the referee's end of its channel, for the caller to close."""
+        mode, _, case = mode.partition(IN_CASE)
         what = MODES[mode]
         kind = self._kind(what.zygote)
         # Spares are for any role, and wait where nothing limits memory in any case.
@@ -69,7 +77,7 @@ class SubjectStarter:
         baseline = BASELINES.get(what.does)
         if baseline is not None and baseline.precision is not None:
             policy = replace(policy, precision=baseline.precision)
-        payload = {"role": "subject", "mode": what.does, "policy": policy.to_json(), **self._source(what.source)}
+        payload = {"role": "subject", "mode": what.does, "policy": policy.to_json(), **self._source(what.source, case)}
         if kind == "plain" and what.source != "problem":
             for earlier in self._handovers.values():  # a second process takes the configurations of the first
                 self.bench.compiling.learn(earlier)
@@ -100,9 +108,9 @@ class SubjectStarter:
             return zygote
         return "interpreter" if self.bench.device == "interpreter" else "plain"
 
-    def _source(self, what: str) -> Message:
+    def _source(self, what: str, case: str) -> Message:
         if what == "problem":
-            return {"source": self.job.problem.source, "case": self.job.problem.case}
+            return {"source": self.job.problem.source, "case": case or self.job.problem.case}
         return {"source": self.job.incumbent if what == "incumbent" else self.job.candidate}
 
     def provide(self, group: ChildGroup, wanted: dict[str, str], referee: Channel) -> None:
@@ -129,11 +137,12 @@ class SubjectStarter:
     def _checked(self, group: ChildGroup, wanted: dict[str, str]) -> dict[str, str]:
         if self._given + len(wanted) > MOST:
             raise Refused(f"more than {MOST} further children")
-        for name, mode in wanted.items():
+        for name, said in wanted.items():
+            mode, _, case = said.partition(IN_CASE)
             if not name or name in group.members:
                 raise Refused(f"the name {name!r} is taken or no name")
-            if mode not in MODES:
-                raise Refused(f"unknown mode {mode!r}")
+            if mode not in MODES or (case and MODES[mode].source != "problem"):
+                raise Refused(f"unknown mode {said!r}")
             if MODES[mode].source == "incumbent" and self.job.incumbent is None:
                 raise Refused("there is no incumbent")
         return wanted

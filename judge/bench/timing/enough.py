@@ -19,6 +19,7 @@ ENOUGH_S = 0.5  # a comparison with eager stops after this: nobody asks whether 
 RIVAL_S = 2.0  # one with the best so far may take longer
 CLOSE = 0.05  # relative half width of an interval that is good enough to print
 BEATEN = 0.1  # the same for one that is slower than the best so far, whatever its interval
+PART = 0.02  # the same for a part of a mean over cases, which may be won by little
 AT_LEAST = 8  # pairs of a problem so slow that the first look would not fit the limit
 
 DECIDED = "the difference is clear"
@@ -45,11 +46,15 @@ def why_enough(
     elapsed_s: float,
     budget_s: float,
     screening: bool = False,
+    part: bool = False,
+    gate: bool = False,
 ) -> str:
     """Why no more pairs are needed; empty while they are. Times in microseconds, pairs at the same places.
 
     `eager_us`: None for a side that is measured alone. `rival_us`: the best so far. `beat`: its speedup over eager;
     infinity where nobody asks who is the best. `screening`: what may reach `beat` is measured beside the best next.
+    `part`: of a mean over cases, so that each ratio must be known whoever wins; with `gate` one that is surely slower
+    than the best is not measured elsewhere.
     """
     pairs = len(mine_us)
     if pairs >= LOOKS[-1]:
@@ -61,6 +66,9 @@ def why_enough(
         return ""
     if eager_us is None:
         return PRECISE if look and pairs >= LOOKS[1] else ""
+    if part:
+        found_part = _as_part(mine_us, eager_us, rival_us, look=look, gate=gate)
+        return found_part or (TIME if elapsed_s >= RIVAL_S else "")
     if rival_us is not None:
         return _beside_rival(mine_us, rival_us, look) or (TIME if elapsed_s >= RIVAL_S else "")
     late = elapsed_s >= ENOUGH_S
@@ -73,6 +81,15 @@ def _beside_rival(mine_us: Sequence[float], rival_us: Sequence[float], look: boo
     if look and paired_speedup(rival_us, mine_us).call is not SpeedCall.AMBIGUOUS:
         return DECIDED
     return NO_WIN if cannot_exceed(rival_us, mine_us, _no_difference(mine_us)) else ""
+
+
+def _as_part(
+    mine_us: Sequence[float], eager_us: Sequence[float], rival_us: Sequence[float] | None, *, look: bool, gate: bool
+) -> str:
+    if gate and rival_us is not None and paired_speedup(rival_us, mine_us).call is SpeedCall.SLOWER:
+        return NO_WIN
+    found = [paired_speedup(other_us, mine_us) for other_us in (eager_us, rival_us) if other_us is not None]
+    return PRECISE if look and all(one.high - one.low < 2 * PART * one.value for one in found) else ""
 
 
 def _screened(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, *, last: bool) -> str:

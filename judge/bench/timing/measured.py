@@ -106,6 +106,7 @@ class Measurement:
     lean = False  # memory is short
     spares = False  # a child keeps no memory from one timed call to the next: the other one needs it
     drawn: frozenset[int] = frozenset()
+    part = gate = False  # see why_enough
     screening = False  # whoever may beat the best so far is measured again, beside it
     by_chance = False  # the candidate draws other numbers than the reference does from the same seed
     _draws: dict[int, FreshDraws] | None = None
@@ -240,6 +241,8 @@ class Measurement:
             elapsed_s=elapsed_s,
             budget_s=self.budget_s,
             screening=self.screening,
+            part=self.part,
+            gate=self.gate,
         )
 
     def warm(self, sides: list[Runner]) -> None:

@@ -108,7 +108,10 @@ class TimingStage:
         begin: Callable[[str], None] = lambda name: None,
         precision: str = "strict",
         beat: float | None = None,
+        part: bool = False,
+        gate: bool = True,
     ) -> None:
+        """`part` and, of a part, `gate`: as in `why_enough`."""
         self.device = reference.device
         self.lock = lock
         self.introduce, self.begin = introduce, begin
@@ -116,6 +119,7 @@ class TimingStage:
         self.rng = random.Random(secrets.randbits(64))
         self.measurement = Measurement.of(reference, first, case, budget_s, self.rng, beat)
         self.measurement.placing = placing
+        self.measurement.part, self.measurement.gate = part, part and gate
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
         self._unfit: dict[str, SubjectFailed] = {}  # children of the best so far that failed before a measurement

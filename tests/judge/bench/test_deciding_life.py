@@ -152,7 +152,12 @@ def test_where_traffic_is_counted_every_candidate_is_asked_the_same_first():
 def timed(monkeypatch, *, interprets: bool) -> object:
     """What `_timing` came to."""
     one = SimpleNamespace(
-        interprets=interprets, timed=None, assignment=SimpleNamespace(target="sm_90"), environment={"baselines": {}}
+        weighted=None,
+        _to_be_audited=lambda: False,
+        interprets=interprets,
+        timed=None,
+        assignment=SimpleNamespace(target="sm_90"),
+        environment={"baselines": {}},
     )
     one._measure = lambda *row: setattr(one, "timed", ("measured", *row))
     monkeypatch.setattr(refereeing, "modelled", lambda *row: ("modelled", *row))

@@ -61,7 +61,8 @@ def test_the_candidate_is_imported_while_the_reference_answers(monkeypatch):
     subjects: Any = SimpleNamespace(more=lambda wanted: order.append(wanted), release=order.append)
     reference: Any = SimpleNamespace(loaded=None, policy=None, whereabouts=whereabouts)
     setting: Any = SimpleNamespace(subjects=subjects, reference=reference, device="cpu")
-    assert declared_check._ask(setting, "wide", "case#1", [], 5.0).startswith("the reference cannot be run")
+    check = declared_check.DeclaredCheck(setting, [])
+    assert check.ask("wide", "case#1", 5.0).startswith("the reference cannot be run")
     assert order == [{"case#1": "run"}, "reference", "case#1"]
 
 
@@ -112,3 +113,18 @@ def test_a_case_on_which_the_reference_fails_refuses_the_problem(tmp_path):
     found = examine(source, tmp_path)
     assert (found.state, found.reason) == ("refused", "problem.raises")
     assert "in case 'odd'" in found.message and "even rows only" in found.message
+
+
+def test_the_preflight_tells_weights_where_there_are_any(tmp_path):
+    found = examine(declaring('{"gpu": {"SIZE": 1 << 34, "weight": 3}, "wide": {"SIZE": 48}}'), tmp_path)
+    assert {row["name"]: row["weight"] for row in found.declared} == {"gpu": 3.0, "wide": 0.0}
+    assert found.stages[-1].state == "warned" and "the evaluated case alone is timed here" in found.stages[-1].detail
+    plain = examine(declaring('{"wide": {"SIZE": 48}}'), tmp_path)
+    assert "weight" not in plain.declared[0]
+
+
+def test_cases_with_a_weight_are_asked_before_others(tmp_path):
+    cases = ", ".join(f'"c{number}": {{"SIZE": {number}}}' for number in range(1, 12))
+    found = examine(declaring(f'{{{cases}, "last": {{"SIZE": 48, "weight": 1}}}}'), tmp_path)
+    asked = [row["name"] for row in found.declared if not row["left_out"]]
+    assert len(asked) == 8 and asked[0] == "last"

@@ -44,6 +44,34 @@ def test_a_case_may_only_set_constants_that_exist(tmp_path):
         load_problem(source, None, tmp_path)
 
 
+def weighted(**weights: str) -> str:
+    cases = ", ".join(f"{name!r}: {{'SIZE': 8, 'weight': {weight}}}" for name, weight in weights.items())
+    return PROBLEM + f"\ndef get_cases():\n    return {{{cases}, 'odd': {{'SIZE': 37}}}}\n"
+
+
+def test_weights_are_taken_out_of_the_constants(tmp_path):
+    loaded = load_problem(weighted(wide="2", tall="1 / 2"), "wide", tmp_path)
+    assert loaded.weights == {"wide": 2.0, "tall": 0.5}
+    assert loaded.cases == {"wide": {"SIZE": 8}, "tall": {"SIZE": 8}, "odd": {"SIZE": 37}}
+
+
+@pytest.mark.parametrize("weight", ["-2", "0.0", "float('nan')", "float('inf')", "10 ** 400", "True", "'1'", "[1]"])
+def test_a_weight_that_is_none_is_refused_with_its_case(weight, tmp_path):
+    with pytest.raises(LoadError, match=r"the weight of case 'wide' is .* leave it out") as caught:
+        load_problem(weighted(wide=weight), None, tmp_path)
+    assert caught.value.reason == "load.case"
+
+
+def test_a_module_may_not_have_a_weight_of_its_own_beside_weights(tmp_path):
+    with pytest.raises(LoadError, match="another name"):
+        load_problem("weight = 3\n" + weighted(wide="1"), None, tmp_path)
+
+
+def test_more_weights_than_are_timed_are_refused(tmp_path):
+    with pytest.raises(LoadError, match="9 cases of get_cases"):
+        load_problem(weighted(**{f"c{number}": "1" for number in range(9)}), None, tmp_path)
+
+
 def test_an_import_error_keeps_its_words_and_line_without_private_paths(tmp_path):
     with pytest.raises(LoadError) as caught:
         write_module("import torch\n\nraise RuntimeError('the lock is gone')\n", tmp_path, "candidate")

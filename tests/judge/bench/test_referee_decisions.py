@@ -285,7 +285,7 @@ def measured(
     monkeypatch.setattr(
         refereeing.confirming,
         "confirmed",
-        lambda stage, found, *_: (stage.asked.append(("confirm",)) or [found], False),
+        lambda stage, found, *_, **given: (stage.asked.append(("confirm",)) or [found], False),
     )
     monkeypatch.setattr(refereeing, "TimingStage", stage)
     one._measure(SimpleNamespace(no_alternatives=lambda on_gpu: {"sdpa": "left out: no"}), "first")

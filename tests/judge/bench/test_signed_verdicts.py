@@ -88,6 +88,31 @@ def test_values_that_no_row_holds_are_no_verdict(forged):
         read(forged)
 
 
+def with_case(**fields: Any) -> dict[str, Any]:
+    row = {"case": "thin", "weight": 1.0, "state": "timed", "timings": body()["timings"], "speedup": body()["speedup"]}
+    return body(weighted=[row | fields])
+
+
+def test_times_of_weighted_cases_are_read_like_the_others():
+    assert read(with_case()).weighted[0].speedup == TIMED.speedup
+    for forged in (
+        with_case(speedup={**body()["speedup"], "high": 1e12}),
+        with_case(speedup={**body()["speedup"], "basis": "modelled"}),
+        with_case(versus_incumbent={**body()["speedup"], "n": 0}),
+        with_case(timings=[{**row, "basis": "modelled"} for row in body()["timings"]]),
+        with_case(timings=[{**row, "high_us": 1e18} for row in body()["timings"]]),
+        with_case(case="\x00"),
+    ):
+        with pytest.raises(BadClaim):
+            read(forged)
+    alone = {**with_case(), "timings": [], "speedup": None, "versus_incumbent": None}
+    with pytest.raises(BadClaim, match="times that nobody asked for"):
+        read(alone, timed=False)
+    raced = {**with_case(versus_incumbent=body()["speedup"]), "versus_incumbent": None}
+    with pytest.raises(BadClaim, match="a race that nobody asked for"):
+        read(raced, raced=False)
+
+
 def test_nobody_says_more_than_was_asked():
     for asked in ({"timed": False}, {"raced": False}):
         with pytest.raises(BadClaim, match="nobody asked"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases
+from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases, declared_weights
 
 GOOD = b'''"""Row sums.
 
@@ -88,6 +88,30 @@ def test_case_names_are_read_without_running_the_file() -> None:
     source = 'def get_cases():\n    return {"gpu": {"N": 1}, "interpreter": {"N": 2}}\n'
     assert declared_cases(source) == ("gpu", "interpreter")
     assert declared_cases("def get_cases():\n    return dict(gpu={})\n") == ()
+
+
+def weighing(*entries: str) -> bytes:
+    lines = "".join(f"        {entry},\n" for entry in entries)
+    return GOOD + f"\ndef get_cases():\n    return {{\n{lines}    }}\n".encode()
+
+
+def test_weights_are_read_without_running_the_file() -> None:
+    data = weighing('"wide": {"ROWS": 1, "weight": 2.5}', '"odd": {"ROWS": 2}', '"tall": {"weight": 1}')
+    assert declared_weights(check_problem(data).text) == {"wide": 2.5, "tall": 1.0}
+    assert declared_weights(GOOD.decode()) == {}
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "1e999", "True", "'2'", "None", "1j", "1" + "0" * 400])
+def test_a_weight_that_is_none_is_refused_with_its_line(weight: str) -> None:
+    error = rejected(weighing('"wide": {"ROWS": 1, "weight": 1}', f'"odd": {{"weight": {weight}}}'))
+    assert error.line == GOOD.count(b"\n") + 5
+    assert "the weight of case 'odd' is" in error.message and "positive, finite number" in error.message
+
+
+def test_more_weights_than_are_timed_are_refused() -> None:
+    entries = [f'"c{number}": {{"weight": 1}}' for number in range(9)]
+    check_problem(weighing(*entries[:8]))
+    assert "9 cases of get_cases() carry a weight; at most 8 may" in rejected(weighing(*entries)).message
 
 
 def test_a_device_takes_its_own_case_or_the_plain_constants() -> None:

@@ -1,0 +1,204 @@
+"""Times of a problem's weighted cases beside the evaluated one: modelled from counted launches, or measured, each with
+a reference and children of its own."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from judge.bench.admission.declared import with_case
+from judge.bench.audit.setting import GIVEN, Setting, ask_once
+from judge.bench.deciding.compilation import Compiled, compiled
+from judge.bench.deciding.declared_check import Answered, Counting, DeclaredCheck
+from judge.bench.deciding.weighing import Weighing
+from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange.claims import Chosen
+from judge.bench.exchange.contact import Deadline
+from judge.bench.exchange.nested import NotCarried
+from judge.bench.exchange.reports import CASES_TIMED, CASES_WALLS
+from judge.bench.foreign.loading import LoadedProblem
+from judge.bench.judging.asking import Question, Questions
+from judge.bench.judging.comparison import STAGE
+from judge.bench.judging.completion import Ended, in_case
+from judge.bench.judging.reference import REFUSALS, Reference
+from judge.bench.judging.stage_log import StageLog
+from judge.bench.judging.subjects import guarded
+from judge.bench.processes.subject_starter import of_case
+from judge.bench.timing.counted import check_compiled
+from judge.bench.timing.modelled import fixed_seed, modelled
+from judge.bench.timing.stage import Measured, TimingStage
+from judge.values import CaseRecord, JudgeError, Verdict
+
+TIMING = "timing"
+FIRST = 1  # the pass that nobody confirms anything by
+
+
+class Unfit(Exception):
+    """A case cannot be timed on this device, whoever the candidate is."""
+
+
+class CaseTiming:
+    """Of one evaluation. `settled`: a question as a measurement compares with it."""
+
+    def __init__(
+        self, setting: Setting, stage_log: StageLog, lock: GpuLock, settled: Callable[[Question], Question]
+    ) -> None:
+        self.setting = setting
+        self.weighing = Weighing(setting.reference.loaded)
+        self.stage_log = stage_log
+        self.lock = lock
+        self.settled = settled
+        self.family = GIVEN  # of the content that is timed
+        self.records: list[CaseRecord] = []  # of the check
+        self.payload: dict[str, Any] = setting.assignment.payload
+
+    def checking(self, check: DeclaredCheck, cases: dict[str, str], compilation: Compiled) -> DeclaredCheck:
+        """The check of the other cases, which counts launches of those with a weight where times are modelled.
+
+        `cases`: as in `other_cases`; `compilation`: that of the evaluated case.
+        """
+        self.weighing.asked, self.records = cases, check.records
+        counting = None
+        if self.setting.interprets and self.payload["timing"]:
+            counting = Counting(fixed_seed(self.payload["source"]), partial(self._model, compilation=compilation))
+        return replace(check, weighted=self.weighing.counting, counting=counting)
+
+    def over(self, alone: Measured, family: str = "", *, number: int = FIRST) -> Measured:
+        """The means over all weighted cases, the others measured in pass `number`; not those of a kernel that loses
+        anyway. See `measure`; `family` as there, the last one unless given."""
+        weighing, self.family = self.weighing, family or self.family
+        weighing.skipped = number == FIRST and weighing.loses(alone, self.payload.get("beat"))
+        weighing.checked(self.records)
+        if weighing.counting and not weighing.skipped:
+            with self.setting.subjects.deadline.paused():
+                self._measure(number, rival=alone.rival is not None)
+        return self.together(alone)
+
+    def together(self, alone: Measured) -> Measured:
+        """As `Weighing.together`."""
+        return self.weighing.together(alone)
+
+    def _model(self, answered: Answered, *, compilation: Compiled) -> None:
+        """The time of a case from its counted launches. Kernels that only it launches are compiled for it. Raises
+        Ended and SubjectFailed."""
+        rounds, reply = answered.rounds, answered.reply
+        codes, missing = dict(compilation.codes), compilation.missing
+        if any(code not in codes for code in rounds.codes):
+            more = self._compiled(answered)
+            codes, missing = codes | dict(more.codes), missing or more.missing
+            if more.choices:
+                rounds.codes = {}  # what it launched before its autotuners took what fits could not run
+                rounds.contact.ask(Chosen, choices=list(more.choices))
+                reply = ask_once(rounds, answered.question, STAGE, count=True)
+        check_compiled(codes, rounds.codes, reply.traffic or (), missing)
+        settled = self.settled(answered.question)
+        found = modelled(answered.reference, settled, reply, self.setting.assignment.target)
+        self.weighing.found[answered.case] = found
+
+    def _compiled(self, answered: Answered) -> Compiled:
+        name = f"{answered.child}.record"
+        self.setting.subjects.more({name: "record"})
+        try:
+            return compiled(self.setting.ready(name, answered.reference, answered.question), answered.question)
+        finally:
+            self.setting.subjects.release(name)
+
+    def _measure(self, number: int, *, rival: bool) -> None:
+        """One pass over the cases, in fresh children; from the second on also by the trusted clock.
+
+        Content is of the same family as in the evaluated case, where the reference has an answer for it. Raises Ended
+        with the name of a case in which the candidate fails.
+        """
+        weighing, stage_log = self.weighing, self.stage_log
+        stage_log.doing(f"{CASES_TIMED} {number}")
+        weighing.found, started = {}, time.monotonic()
+        until = started + CASES_WALLS * self.payload["wall_s"]
+        for place, name in enumerate(weighing.to_time, 1):
+            own = Deadline(max(until - time.monotonic(), 0.0), self.payload["stage_s"])
+            stage_log.own = own
+            try:
+                found = self._one(name, f"#case{place}.{number}", number, own, rival=rival)
+            finally:
+                stage_log.own = None
+                self._give_back()
+            if isinstance(found, Measured):
+                weighing.found[name] = found
+            else:
+                weighing.untimed[name] = f"not timed: {found}"[:400]
+        done = f"{len(weighing.found)} of {len(weighing.counting)} timed, pass {number}"
+        stage_log.record(CASES_TIMED, "ok", (time.monotonic() - started) * 1e3, done)
+        stage_log.doing(TIMING)
+
+    def _one(self, name: str, suffix: str, number: int, own: Deadline, *, rival: bool) -> Measured | str:
+        """Its times, or why it has none."""
+        if own.stage() < self.payload["stage_s"] / 10:
+            return "the cases before it took all the time"
+        subjects = self.setting.subjects
+        roles = {f"candidate{suffix}": "run", f"eager{suffix}": of_case("eager", name)}
+        roles |= {f"incumbent{suffix}": "incumbent"} if rival else {}
+        for contact in subjects.more(roles).values():
+            contact.deadline = own
+        try:
+            with with_case(self.setting.reference.loaded, name) as loaded:
+                return self._timed(loaded, suffix, trusted=number > FIRST, rival=rival)
+        except Unfit as unfit:
+            if self.setting.reference.whereabouts.device_lost():
+                raise JudgeError(f"the referee's GPU context broke in case {name!r}") from unfit
+            return str(unfit)
+        except Ended as ended:
+            if ended.verdict is Verdict.REFUSED_PROBLEM:  # the baseline: nobody's fault here, where it fits for others
+                return ended.message
+            raise in_case(ended, name, TIMING) from ended
+        finally:
+            subjects.release(*roles)
+
+    def _timed(self, loaded: LoadedProblem, suffix: str, *, trusted: bool, rival: bool) -> Measured:
+        setting = self.setting
+        try:
+            reference = Reference(loaded, setting.device, setting.reference.policy)
+            question = self.settled(self._question(reference))
+        except (*REFUSALS, MemoryError, NotCarried) as error:
+            raise Unfit(f"the reference cannot be run here: {type(error).__name__}") from error
+        stage = TimingStage(
+            reference,
+            question,
+            case=loaded.case,
+            budget_s=self.payload["timing_s"],
+            lock=self.lock,
+            introduce=lambda name: guarded(TIMING, partial(setting.subjects.ready, name, reference, question)),
+            placing=setting.subjects.timed,
+            begin=lambda name: setting.subjects.begin(name, reference, question),
+            precision=reference.policy.precision.value,
+            part=True,
+            gate=False,
+        )
+        try:
+            with stage.alone(suffix=suffix, rival=rival):
+                found = stage.measure(suffix=suffix, rival=rival)
+                return stage.trust(found, suffix=suffix) if trusted else found
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            raise Unfit("there is too little memory to time it beside the reference") from error
+
+    def _question(self, reference: Reference) -> Question:
+        questions = Questions(reference)
+        if self.family != GIVEN:
+            try:
+                question = questions.question(self.family, reference.first)
+            except REFUSALS:
+                pass
+            else:
+                if question.decides:
+                    return question
+        return questions.question(GIVEN, reference.first)
+
+    def _give_back(self) -> None:
+        """A case's reference and questions lie in cycles."""
+        gc.collect()
+        if self.setting.device != "cpu":
+            torch.cuda.empty_cache()
