@@ -101,7 +101,7 @@ def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, 
         beside = max(min(max(more, 0.0), sides[0].dearest_us()), sides[0].written_us(method))
         call_us = max(mine - beside, 0.0)
         found = Trusted(call_us, method, calls, beside, number, theirs, terms.believes(claimed_us, call_us))
-        if found.supported and number >= terms.least:
+        if found.supported and number >= terms.least_for(claimed_us):
             break
         if number >= HOPELESS and not terms.believes(WIDE * claimed_us, call_us):
             break

@@ -31,14 +31,22 @@ class Terms:
     nothing_us: float = 0.0  # what a subject's clock reads around nothing
     stored_us: float = 0.0  # what storing an output takes at least, however small: a kernel of its own, after the call
     graph_stored_us: float = 0.0  # the same in a CUDA graph, where the copy is another engine's
+    long_us: float = (
+        math.inf
+    )  # calls from here on are believed after LEAST_LONG attempts: stamps are nothing beside them
+
+    def least_for(self, claimed_us: float) -> int:
+        """Attempts before this claim is believed."""
+        return min(self.least, LEAST_LONG) if claimed_us >= self.long_us else self.least
 
     def believes(self, claimed_us: float, call_us: float) -> bool:
         """Whether the claim is no faster than the trusted clock allows."""
         return claimed_us - self.nothing_us + self.slack_us >= self.share * call_us
 
 
+LEAST_LONG = 2
 MEMORY_SHARE = 0.04  # of a GPU's memory, for the content of a burst; COPIES of it leave room for another evaluation's
-GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.85, 1.0, 20.0, 1e5, stored_us=1.2)
+GPU = Terms(96, 3000.0, 4 << 30, 3, 48, 0.85, 1.0, 20.0, 1e5, stored_us=1.2, long_us=1000.0)
 CPU = Terms(6, 2000.0, 2 << 30, 8, 80, 0.7, 20.0, 60.0, 1e3)  # a shared processor is lost in the middle of long bursts
 DISTURBED, DISTURBED_US = 1.5, 5.0  # a baseline this much slower in the pairs than in its bursts was held up there
 

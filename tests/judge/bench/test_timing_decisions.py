@@ -279,6 +279,12 @@ def test_a_claim_that_bursts_support_is_believed_after_the_least_attempts(quiet)
     assert supported(Side(100.0), Side(100.0), 90.0, method="graph_burst").method == "graph_burst"
 
 
+def test_a_claim_of_a_millisecond_needs_two_attempts_where_no_other_process_is_in_the_way(quiet):
+    assert supported(Side(1000.0), Side(1000.0), 1000.0).attempts == 2
+    assert supported(Side(999.0), Side(999.0), 999.0).attempts == 3
+    assert supported(Side(5000.0), Side(5000.0), 5000.0, CPU).attempts == CPU.least
+
+
 def test_what_the_baseline_shows_of_a_burst_is_taken_off_within_limits(quiet):
     assert supported(Side(110.0), Side(112.0), 85.0).beside_us == 12.0
     assert supported(Side(110.0), Side(150.0), 85.0).beside_us == 20.0, "no more than a burst may cost"
