@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
+from threading import BrokenBarrierError
 from typing import Any, Protocol
 
 from django.conf import settings
@@ -30,7 +31,7 @@ WAITS = (
     "gpu_waited_shared_s", "gpu_waited_alone_s", "gpu_shared_s", "gpu_alone_s", "gpu_quiet_s",
     "children_waited_s", "ended_waited_s",
 )  # fmt: skip
-START_S = 120.0  # until every bench is there
+START_S, GRACE_S = 120.0, 5.0  # until every bench is there; for what was under way at the end
 
 
 @dataclass(frozen=True)
@@ -143,10 +144,13 @@ def _taken(todo: Any) -> Iterable[Job]:
 
 
 def crowd(orders: Sequence[Order], jobs: Sequence[Job], tell: Callable[[Row], None]) -> list[Row]:
-    """Run every order in a process of its own, all at once. Raises JudgeError where a worker ended badly."""
+    """Run every order in a process of its own, all at once. What is under way GRACE_S after its time is ended.
+
+    Raises JudgeError where a worker ended badly.
+    """
     context = multiprocessing.get_context("spawn")
     todo, rows = context.Queue(), context.Queue()
-    ready = context.Barrier(len(orders))
+    ready = context.Barrier(len(orders) + 1)
     for job in jobs:
         todo.put(job)
     workers = [context.Process(target=_work, args=(order, todo, rows, ready)) for order in orders]
@@ -155,7 +159,9 @@ def crowd(orders: Sequence[Order], jobs: Sequence[Job], tell: Callable[[Row], No
     found: list[Row] = []
     left = len(workers)
     try:
-        while left:
+        ready.wait(START_S)
+        until = time.monotonic() + max(order.seconds for order in orders) + GRACE_S
+        while left and time.monotonic() < until:
             try:
                 row = rows.get(timeout=1.0)
             except queue.Empty:
@@ -167,6 +173,8 @@ def crowd(orders: Sequence[Order], jobs: Sequence[Job], tell: Callable[[Row], No
                 continue
             found.append(row)
             tell(row)
+    except BrokenBarrierError as error:
+        raise JudgeError(f"not every worker was ready within {START_S:.0f} s") from error
     finally:
         todo.cancel_join_thread()
         for worker in workers:
@@ -209,7 +217,7 @@ class Command(BaseCommand):
         parser.add_argument("--kernels", type=int, default=30, help="honest kernels in all; 0: none (30)")
         parser.add_argument("--searches", type=int, default=4, help="streams of losers at once; 0: none (4)")
         parser.add_argument("--seconds", type=float, default=10.0, help="that each stream is watched for (10)")
-        parser.add_argument("--budget", type=float, default=600.0, help="seconds after which no kernel begins (600)")
+        parser.add_argument("--budget", type=float, default=600.0, help="seconds after which it ends (600)")
         parser.add_argument("--json", action="store_true", help="print everything as JSON; progress goes to stderr")
 
     def handle(self, *args: Any, **options: Any) -> None:

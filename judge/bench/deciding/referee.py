@@ -354,7 +354,7 @@ class Referee:
             lock=self.lock,
             introduce=lambda name: guarded("timing", lambda: self.subjects.ready(name, reference, first)),
             placing=self.subjects.timed,
-            begin=lambda name: self.subjects.begin(name, reference, first),
+            begin=lambda names: self.subjects.begin(names, reference, first),
             precision=self.policy.precision.value,
             beat=self.payload.get("beat"),
             part=not alone,

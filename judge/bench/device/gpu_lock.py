@@ -19,7 +19,6 @@ from judge.values import JudgeError
 
 GPU, QUEUE = 0, 1
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
-FAIR_S = 2.0  # a longer time alone is not extended by what follows while others wait
 
 
 @contextmanager
@@ -118,16 +117,7 @@ class GpuLock:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again.
-
-        Within another such block it is kept already; after FAIR_S of that, others come first.
-        """
-        if self._held == fcntl.LOCK_EX:
-            if self._clock() - self._since > FAIR_S:
-                self._drop()
-                self._take(fcntl.LOCK_EX)
-            yield
-            return
+        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again."""
         self._drop()  # first: two holders that both wait for the other to leave would wait for ever
         self._take(fcntl.LOCK_EX)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
@@ -95,17 +95,30 @@ class Subjects:
             finally:
                 self.waited_s += time.monotonic() - started
 
-    def begin(self, name: str, reference: Reference, first: Question) -> None:
-        """Let a child import and begin to construct its model; `introduce` waits for that, and raises what failed."""
-        if name not in self.fits and name not in self._begun:
-            self._begin(name, reference, first)
+    def begin(self, names: Iterable[str], reference: Reference, first: Question) -> None:
+        """Let children import and begin to construct their models; `introduce` waits for that, and raises what failed.
 
-    def _begin(self, name: str, reference: Reference, first: Question) -> None:
-        contact = self.contacts[name]
+        All have imported before any constructs: the GPU cannot be let go of while that is under way, and one that has
+        to make its context first may stand behind somebody who waits for the GPU.
+        """
+        new = [name for name in names if name not in self.fits and name not in self._begun]
+        for name in new:
+            self._load(name)
+        for name in new:
+            if self._begun[name] is None:
+                self._construct(name, reference, first)
+
+    def _load(self, name: str) -> None:
         self._begun[name] = None
         try:
             with self._waiting():
-                contact.answer(Loaded)  # the import
+                self.contacts[name].answer(Loaded)  # the import
+        except SubjectFailed as failed:
+            self._begun[name] = failed
+
+    def _construct(self, name: str, reference: Reference, first: Question) -> None:
+        contact = self.contacts[name]
+        try:
             others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
             contact.make_arena(first.room(any_layout=not reference.lean), others)
             seed = first.state.seed if self._makes_its_own(name) else None
@@ -124,8 +137,7 @@ class Subjects:
 
         Raises SubjectFailed or Ended, and what `meanwhile` raises.
         """
-        if name not in self._begun:
-            self._begin(name, reference, first)
+        self.begin([name], reference, first)
         failed = self._begun.pop(name)
         if failed is not None:
             raise failed

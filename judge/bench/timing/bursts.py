@@ -29,7 +29,7 @@ from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
 from judge.bench.timing.measured import Drawn, Measurement, Runner
-from judge.bench.timing.trusted import CPU, PASSES, Terms, Trusted, terms_of
+from judge.bench.timing.trusted import CPU, GPU, PASSES, Terms, Trusted, terms_of
 from judge.values import JudgeError
 
 Content = tuple[list[Any], list[torch.Tensor], int, Drawn]  # inputs, what the reference answers, seed, another draw
@@ -39,6 +39,7 @@ HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this fac
 COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
 COPIES = 8  # of a burst's content that are there at a time, over both sides and what they keep, at most
 FEW = 4  # calls in a burst: where others leave no room for them, a longer one would tell more
+AHEAD_BYTES = 256 << 20  # of content that is drawn before the GPU is held for it
 COPIED_BYTES = 256 << 20  # of content where it has to go through the host
 
 
@@ -56,9 +57,44 @@ def trusted_time(
     if calls is None:
         return None
     _open(sides, calls)
-    found = _read(measurement, sides, calls, claimed_us, terms)
-    measurement.check_draws()
-    return found
+    return _read(measurement, sides, calls, claimed_us, terms)
+
+
+def draw_ahead(measurement: Measurement, claimed_us: float) -> None:
+    """Draw content for bursts of such a call, as far as AHEAD_BYTES, while others may have the GPU, too."""
+    terms = CPU if measurement.reference.device == "cpu" else GPU
+    calls = _wanted(terms, claimed_us)
+    both_sides = 2 * (calls + terms.least * (calls + _fewer(calls)))  # what bursts are announced with, and are given
+    drawn = sum(_nbytes(content) for content in measurement.ahead)
+    for _ in range(both_sides - len(measurement.ahead)):
+        content = _drawn(measurement)
+        measurement.ahead.append(content)
+        drawn += _nbytes(content)
+        if drawn > AHEAD_BYTES:
+            return
+
+
+def _nbytes(content: Content) -> int:
+    inputs, right, *_ = content
+    return sum(tensor.nbytes for tensor in (*packed(inputs)[1], *right))
+
+
+def _drawn(measurement: Measurement) -> Content:
+    """Fresh content. A burst sets no seeds: outputs that are drawn are compared with two draws of the reference."""
+    inputs, seed = measurement.contents(), secrets.randbits(31)
+    right = measurement.outputs(inputs, seed)
+    again = measurement.outputs(inputs, secrets.randbits(31)) if measurement.drawn else None
+    return inputs, right, seed, Drawn(again)
+
+
+def _wanted(terms: Terms, claimed_us: float) -> int:
+    """Calls in a long burst, where there is room."""
+    return int(min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us)))
+
+
+def _fewer(calls: int) -> int:
+    """Calls in the short burst beside a long one."""
+    return max(1, calls // 4)
 
 
 def _read(measurement: Measurement, sides: list[Bursts], calls: int, claimed_us: float, terms: Terms) -> Trusted:
@@ -83,7 +119,7 @@ def _open(sides: list[Bursts], calls: int) -> None:
 
 def _supported(sides: list[Bursts], calls: int, method: str, claimed_us: float, terms: Terms) -> Trusted:
     """Tries again while the claim is not supported: a busy machine makes bursts slower, never faster."""
-    sizes = [max(1, calls // 4), calls]
+    sizes = [_fewer(calls), calls]
     device, noisy_s = sides[0].reference.device, 0.0
     eager_us = statistics.median(sides[1].side.samples_us)
     for number in range(1, 1 + terms.most):
@@ -151,7 +187,7 @@ class Bursts:
         if packed(inputs)[0] != packed(self._content()[0])[0]:
             return None  # numbers beside the tensors change from draw to draw: calls cannot be announced
         each = sum(TensorMeta.of(tensor).nbytes for tensor in (*packed(inputs)[1], *right))
-        wanted = min(terms.longest, max(8 if terms is not CPU else 2, terms.aim_us / claimed_us))
+        wanted = _wanted(terms, claimed_us)
         return fitting(wanted, int(self._allowed() // max(1, each)), int(min(self._free(), 1 << 60) // max(1, each)))
 
     def _allowed(self) -> float:
@@ -210,7 +246,7 @@ class Bursts:
         self.seen[calls].append(Burst((copied - began) / 1e3, (ended - copied) / 1e3))
         if self.side.blame:
             for (_, outs), (_, right, _, drawn) in zip(slots, contents, strict=True):
-                self.measurement.check_values(self.side, outs, right, drawn)
+                self.measurement.check_later(self.side, outs, right, drawn)
         self._stale = contents if len(contents) > len(self._stale) else self._stale
 
     def _lay(self, calls: int) -> list[tuple[list[Slot], list[Slot]]]:
@@ -231,11 +267,8 @@ class Bursts:
         return found
 
     def _content(self) -> Content:
-        """A burst sets no seeds: outputs that are drawn are compared with two draws of the reference."""
-        inputs, seed = self.measurement.contents(), secrets.randbits(31)
-        right = self.measurement.outputs(inputs, seed)
-        again = self.measurement.outputs(inputs, secrets.randbits(31)) if self.measurement.drawn else None
-        return inputs, right, seed, Drawn(again)
+        ahead = self.measurement.ahead
+        return ahead.pop() if ahead else _drawn(self.measurement)
 
     def _settle(self) -> None:
         if self.reference.device != "cpu":

@@ -45,6 +45,7 @@ SETTLING = 8  # calls of every side that do not count, on the processors and by 
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios
 GIVEN = FAMILIES[0]
 ASKED_AGAIN = 4  # one in so many rounds repeats a content, where outputs are drawn
+TAKEN_BYTES = 256 << 20  # of answers that are checked when others may have the GPU again
 GAIN = 4.0  # a repetition may be this much further off than the rounds allowed: it is compared with same-dtype output
 
 
@@ -135,6 +136,9 @@ class Measurement:
         self.budget_s = budget_s
         self.rng = rng
         self.clock = SmClock(reference.device)
+        self.ahead: list[Any] = []  # content that was drawn before it is needed
+        self._taken: list[tuple[Runner, list[torch.Tensor], list[torch.Tensor], Drawn]] = []  # not checked yet
+        self._taken_bytes = 0
 
     @classmethod
     def of(
@@ -329,7 +333,32 @@ class Measurement:
         described: bool = True,
     ) -> None:
         """Raise Ended unless the slots hold what is right: `right`, or another draw beside `drawn`."""
+        self._check_taken(side, side.contact.take(outs), right, drawn, described=described)
+
+    def check_later(self, side: Runner, outs: list[Slot], right: list[torch.Tensor], drawn: Drawn) -> None:
+        """Take what the slots hold for `check_taken`; at once where that is much. Raises Ended."""
         values = side.contact.take(outs)
+        self._taken.append((side, values, right, drawn))
+        self._taken_bytes += sum(tensor.nbytes for tensor in (*values, *right))
+        if self._taken_bytes > TAKEN_BYTES:
+            self.check_taken()
+
+    def check_taken(self) -> None:
+        """Raise Ended unless everything that was taken is right, and so are all draws together."""
+        taken, self._taken, self._taken_bytes = self._taken, [], 0
+        for side, values, right, drawn in taken:
+            self._check_taken(side, values, right, drawn)
+        self.check_draws()
+
+    def _check_taken(
+        self,
+        side: Runner,
+        values: list[torch.Tensor],
+        right: list[torch.Tensor],
+        drawn: Drawn,
+        *,
+        described: bool = True,
+    ) -> None:
         limits = self.limits if side.limits is None else side.limits
         for number, (value, exact, limit) in enumerate(zip(values, right, limits, strict=True)):
             other = drawn.other[number] if drawn.other is not None and number in self.drawn else None

@@ -10,8 +10,7 @@ import dataclasses
 import random
 import secrets
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +23,7 @@ from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
-from judge.bench.timing.bursts import trusted_time
+from judge.bench.timing.bursts import draw_ahead, trusted_time
 from judge.bench.timing.enough import BELOW
 from judge.bench.timing.measured import Circumstances, Measurement, Placing, Runner
 from judge.bench.timing.parts import measured_parts
@@ -90,7 +89,7 @@ class Measured:
 class TimingStage:
     """Measures with children that `introduce` readies: it returns the named child's contact and parameter map.
 
-    `begin` lets one that is not ready construct its model while others do.
+    `begin` lets those that are not ready construct their models side by side.
     """
 
     gaps = False  # between launches count, since somebody's calls wait for them
@@ -105,7 +104,7 @@ class TimingStage:
         lock: GpuLock,
         introduce: Introduce,
         placing: Placing,
-        begin: Callable[[str], None] = lambda name: None,
+        begin: Callable[[list[str]], None] = lambda names: None,
         precision: str = "strict",
         beat: float | None = None,
         part: bool = False,
@@ -122,28 +121,13 @@ class TimingStage:
         self.measurement.part, self.measurement.gate = part, part and gate
         self.method = make_clock(self.device).method
         self._sides: dict[str, Runner] = {}
-        self._unfit: dict[str, SubjectFailed] = {}  # children of the best so far that failed before a measurement
-
-    @contextmanager
-    def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
-        """Keep the GPU for all of a measurement and its check; who takes part is ready before that. Raises Ended."""
-        names = ["candidate", "eager", *(["incumbent"] if rival else [])]
-        for name in names:
-            self.begin(f"{name}{suffix}")
-        for name in names:
-            try:
-                self.measurement.warm([self._runner(f"{name}{suffix}", blame=name == "candidate")])
-            except SubjectFailed as failed:  # the best so far
-                self._unfit[f"{name}{suffix}"] = failed
-        with self.lock.alone():
-            yield
 
     def compare(
         self, rival: Callable[[], bool], check: Callable[[Measured], bool], *, screen: bool
     ) -> tuple[Measured, bool]:
         """Candidate beside eager and the best so far, where `rival()` gets that ready and says that it takes part.
 
-        What is found is trusted where `check` says so, under the same hold of the GPU; whether it was is returned, too.
+        What is found is trusted where `check` says so; whether it was is returned, too.
         With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time.
         """
         if screen:
@@ -154,13 +138,12 @@ class TimingStage:
                 self.measurement.screening = False
             if found.stopped == BELOW:
                 return found, False
-        takes_part = rival()
-        with self.alone(rival=takes_part):
-            found = self.measure(rival=takes_part)
-            return (self.trust(found), True) if check(found) else (found, False)
+        found = self.measure(rival=rival())
+        return (self.trust(found), True) if check(found) else (found, False)
 
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
+        self.begin([f"{name}{suffix}" for name in ("candidate", "eager", *(["incumbent"] if rival else []))])
         sides = {name: self._runner(f"{name}{suffix}", blame=name == "candidate") for name in ("candidate", "eager")}
         try:
             if rival:
@@ -249,10 +232,13 @@ class TimingStage:
 
     def _trusted(self, claimed_us: float) -> Trusted | None:
         candidate, eager = self._sides["candidate"], self._sides["eager"]
+        draw_ahead(self.measurement, claimed_us)
         try:
             with self.lock.alone(), self.measurement.placing([candidate.contact.name, eager.contact.name]):
                 self.lock.use.quiet_s += wait_until_quiet(self.device)
-                return trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
+                trusted = trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
+            self.measurement.check_taken()
+            return trusted
         except SubjectFailed as failed:
             raise of_subject(failed, "timing") from failed
 
@@ -279,9 +265,8 @@ class TimingStage:
     def confirm(self, found: Measured, number: int) -> Measured:
         """Measure again with the children of that number; what comes of it is published."""
         suffix, rival = f"#{number}", found.rival is not None
-        with self.alone(suffix=suffix, rival=rival):
-            again = _carried(found, self.measure(suffix=suffix, rival=rival))
-            again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
+        again = _carried(found, self.measure(suffix=suffix, rival=rival))
+        again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
         text = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
         )
@@ -301,8 +286,6 @@ class TimingStage:
         return measured_parts(self.measurement, sides, found.timings, self.lock)
 
     def _runner(self, name: str, *, blame: bool = False) -> Runner:
-        if name in self._unfit:
-            raise self._unfit[name]
         contact, fit = self.introduce(name)
         return Runner(contact, fit, blame)
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.device.gpu_lock import FAIR_S, LONGEST_WAIT_S, GpuLock, GpuUse
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock, GpuUse
 from judge.bench.device.lock_table import MARK, Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
 from judge.bench.exchange.reports import Doing
@@ -195,30 +195,6 @@ def test_a_context_is_made_in_its_turn(two) -> None:
     say(other, "end of turn")
     assert (hear(other), hear(maker)) == ("again", "made")
     finish(maker)
-
-
-def test_a_long_hold_is_not_extended_while_others_wait(tmp_path: Path) -> None:
-    path, now = tmp_path / "gpu.lock", [0.0]
-    path.touch()
-    other = start(path)
-    assert hear(other) == "shared"
-    with path.open("r+") as handle:
-        lock = GpuLock(handle.fileno(), clock=lambda: now[0])
-        table = LockTable(handle.fileno())  # closing another descriptor of the file would give up our locks
-        say(other, "go")
-        assert hear(other) == "left"
-        with lock.shared(), lock.alone():
-            say(other, "come back")
-            waits(table, other)
-            now[0] = FAIR_S
-            with lock.alone():
-                waits(table, other)
-            now[0] = FAIR_S + 0.1
-            say(other, "leave")
-            with lock.alone():
-                assert hear(other) == "back"
-    assert other.wait() == 0
-    finish(other)
 
 
 def test_a_wait_is_announced_and_an_uncontended_lock_is_not(tmp_path: Path) -> None:

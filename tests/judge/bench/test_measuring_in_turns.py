@@ -16,9 +16,10 @@ from judge.bench.exchange.arenas import Slot
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, ordered, packed
 from judge.bench.judging.completion import Ended
+from judge.bench.judging.precision import Allowed
 from judge.bench.subjects.burst_calls import BurstCalls
 from judge.bench.timing import bursts, measured
-from judge.bench.timing.bursts import Bursts, _copy_all
+from judge.bench.timing.bursts import Bursts, _copy_all, draw_ahead
 from judge.bench.timing.measured import Measurement, Runner
 from judge.bench.timing.trusted import CPU, GPU
 from judge.values import JudgeError, Verdict
@@ -211,8 +212,8 @@ def bursts_of(reference: Numbered, terms=CPU, *, in_place: bool = True, contact:
     side = Runner(contact or SimpleNamespace(arena=arena), None, blame)
     checked: list[object] = []
     own = Measurement.__new__(Measurement)
-    own.reference, own.state, own.checked = reference, reference.first, checked
-    own.check_values = lambda side, outs, right, drawn: checked.append((side, outs, right))
+    own.reference, own.state, own.checked, own.ahead = reference, reference.first, checked, []
+    own.check_later = lambda side, outs, right, drawn: checked.append((side, outs, right))
     return Bursts(own, side, random.Random(5), terms)
 
 
@@ -254,6 +255,47 @@ def test_content_that_goes_through_the_host_is_little_but_for_a_processor():
         reference.device = device
         assert bursts_of(reference, many, in_place=in_place)._allowed() == least
         assert bursts_of(reference, few, in_place=in_place)._allowed() == 1000
+
+
+def test_content_is_drawn_ahead_for_all_that_bursts_need_and_used_before_any_other(monkeypatch):
+    reference = Numbered()
+    one = bursts_of(reference)
+    needed = 2 * (6 + CPU.least * (6 + 1))  # both sides: what they are announced with, then a long and a short burst
+    draw_ahead(one.measurement, 1.0)
+    assert reference.drawn == len(one.measurement.ahead) == needed
+    assert one.room(1.0) == 6 and reference.drawn == needed
+    draw_ahead(one.measurement, 1.0)
+    assert len(one.measurement.ahead) == needed, "only what is missing is drawn"
+    drawn = reference.drawn
+    for _ in range(needed + 1):
+        one._content()
+    assert reference.drawn == drawn + 1
+    each = 2 * torch.zeros(2).nbytes
+    monkeypatch.setattr(bursts, "AHEAD_BYTES", 3 * each)
+    draw_ahead(one.measurement, 1.0)
+    assert len(one.measurement.ahead) == 4, "as far as memory goes"
+
+
+def test_answers_of_bursts_are_taken_at_once_and_checked_later_and_none_is_forgotten(monkeypatch):
+    own = Measurement.__new__(Measurement)
+    own.limits, own._taken, own._taken_bytes = [Allowed(1e-6, 1e-6)], [], 0
+    own.reference = SimpleNamespace(gradients=SimpleNamespace(title=lambda number: f"output {number}"))
+    place = torch.ones(4)
+    side = Runner(SimpleNamespace(take=lambda outs: [place.clone()]), None, True)
+    own.check_later(side, [], [torch.ones(4)], measured.NOT_DRAWN)
+    own.check_taken()
+    place[2] = 7.0
+    own.check_later(side, [], [torch.ones(4)], measured.NOT_DRAWN)
+    place[2] = 1.0  # whatever happens to the place afterwards
+    own.check_later(side, [], [torch.ones(4)], measured.NOT_DRAWN)
+    with pytest.raises(Ended) as caught:
+        own.check_taken()
+    assert caught.value.reason == "time.wrong_output"
+    own.check_taken()
+    place[2] = 7.0
+    monkeypatch.setattr(measured, "TAKEN_BYTES", 2 * place.nbytes - 1)
+    with pytest.raises(Ended):
+        own.check_later(side, [], [torch.ones(4)], measured.NOT_DRAWN)
 
 
 # -- what a burst is made of --

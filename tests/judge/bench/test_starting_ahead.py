@@ -105,8 +105,11 @@ def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
     first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
     subjects.contacts = {name: Constructing(said, name) for name in ("candidate#2", "eager#2")}
     subjects.contacts["incumbent#2"] = Constructing(said, "incumbent#2", fails=True)
-    for name in subjects.contacts:
-        subjects.begin(name, reference, first)
+    subjects.begin(subjects.contacts, reference, first)
+    imported = [place for place, row in enumerate(said) if isinstance(row, tuple) and row[0] == "load"]
+    assert len(imported) == 3 and max(imported) < said.index(("arena", "candidate#2")), (
+        "nobody is waited for with a question out: the GPU could not be let go of"
+    )
     told = [row for row in said if isinstance(row, tuple)]
     assert [row for row in told if row[0] == "begin"] == [("begin", "candidate#2", 7), ("begin", "eager#2", 7)]
     assert not [row for row in told if row[0] == "construct"], "nobody is waited for"
@@ -115,7 +118,7 @@ def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
     with pytest.raises(SubjectFailed, match="gone"):
         subjects.introduce("incumbent#2", reference, first)
     before = len(said)
-    subjects.begin("candidate#2", reference, first)
+    subjects.begin(["candidate#2"], reference, first)
     assert len(said) == before, "it is ready"
 
 
@@ -124,6 +127,5 @@ def test_one_that_makes_its_own_parameters_begins_with_those_it_is_timed_with(su
     first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
     subjects.contacts = {name: Constructing(subjects.said, name) for name in ("candidate#2", "eager#2")}
     subjects.follow_seeds()
-    for name in subjects.contacts:
-        subjects.begin(name, reference, first)
+    subjects.begin(subjects.contacts, reference, first)
     assert ("begin", "candidate#2", 9) in subjects.said and ("begin", "eager#2", 7) in subjects.said

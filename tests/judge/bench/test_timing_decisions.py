@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -348,7 +347,7 @@ def read_by(
     monkeypatch.setattr(bursts, "_supported", told)
     eager, mine = runner(10.0), runner(10.0)
     eager.host_us, mine.host_us = [99.0 if bound else 0.0], [0.0]
-    own = SimpleNamespace(reference=SimpleNamespace(device=device), check_draws=lambda: None, gaps=gaps)
+    own = SimpleNamespace(reference=SimpleNamespace(device=device), gaps=gaps)
     return trusted_time(own, mine, eager, random.Random(1), claimed_us=5.0), methods
 
 
@@ -397,11 +396,7 @@ class Stage(TimingStage):
     ) -> None:
         self.device, self.method, self.precision = device, "cuda_events", "strict"
         self._sides = {name: SimpleNamespace(**rows) for name, rows in sides.items()}
-        self.trusted, self.again, self._unfit = list(trusted), [], {}
-
-    @contextmanager
-    def alone(self, *, suffix: str = "", rival: bool = False) -> Iterator[None]:
-        yield
+        self.trusted, self.again = list(trusted), []
 
     def _trusted(self, claimed_us: float) -> Trusted | None:
         return self.trusted.pop(0)
@@ -584,13 +579,18 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     monkeypatch.setattr(stage, "trusted_time", told)
     own = Stage()
     mine, theirs = (SimpleNamespace(contact=SimpleNamespace(name=name)) for name in ("candidate#2", "eager#2"))
-    measurement = SimpleNamespace(placing=lambda names: nullcontext(said.append(names)))
+    measurement = SimpleNamespace(
+        placing=lambda names: nullcontext(said.append(names)), check_taken=lambda: said.append("checked")
+    )
+    monkeypatch.setattr(stage, "draw_ahead", lambda measurement, claimed_us: said.append(f"drawn for {claimed_us}"))
     own._sides, own.lock, own.measurement, own.rng = (
         {"candidate": mine, "eager": theirs}, SimpleNamespace(alone=alone, use=GpuUse()), measurement, 4,
     )  # fmt: skip
     assert TimingStage._trusted(own, 5.0) == "a time"
     called = (measurement, mine, theirs, 4, 5.0)
-    assert said == ["alone", ["candidate#2", "eager#2"], "quiet cuda:0", called, "shared"]
+    assert said == [
+        "drawn for 5.0", "alone", ["candidate#2", "eager#2"], "quiet cuda:0", called, "shared", "checked",
+    ], "what needs no quiet is done before and after"  # fmt: skip
     assert own.lock.use.quiet_s == 0.25
     with pytest.raises(Ended) as caught:
         TimingStage._trusted(own, -1.0)
@@ -624,7 +624,6 @@ def test_the_terms_of_a_gpu_are_read_off_it_once(monkeypatch):
 def test_a_best_so_far_that_fails_is_left_out_and_noted():
     own = TimingStage.__new__(TimingStage)
     own.device, own.method, own.precision, own.lock, tried = "cpu", "wall_clock", "strict", None, []
-    own._unfit = {}
 
     def run(sides, lock, rival=None):
         tried.append([side.contact for side in sides])
@@ -635,8 +634,10 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
         return Circumstances()
 
     own.measurement = SimpleNamespace(run=run, told=True, spares=False, clock=SimpleNamespace(unavailable=""))
-    own.introduce = lambda name: (name, None)
+    begun = []
+    own.introduce, own.begin = lambda name: (name, None), begun.append
     found = own.measure(suffix="#2", rival=True)
+    assert begun[0] == ["candidate#2", "eager#2", "incumbent#2"], "all of them before any is waited for"
     assert tried == [["candidate#2", "eager#2", "incumbent#2"], ["candidate#2", "eager#2"]]
     assert [(one.code, one.message) for one in found.findings] == [
         ("time.no_incumbent", "the best so far failed: gone")
@@ -646,27 +647,10 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
 
 
-def compared(stopped: str, *, screen: bool, best: bool = False, fault: bool = False) -> list[object]:
+def compared(stopped: str, *, screen: bool, best: bool = False) -> list[object]:
     """What a comparison does, in order."""
     own, did = TimingStage.__new__(TimingStage), []
-
-    @contextmanager
-    def alone():
-        did.append("alone")
-        yield
-        did.append("shared")
-
-    def warm(sides):
-        did.append(f"warm {sides[0].contact}")
-        if fault and sides[0].contact == "incumbent":
-            raise SubjectFailed("incumbent", "exception", "timed", "gone")
-
-    own.measurement, own.lock, own._unfit = (
-        SimpleNamespace(screening=False, warm=warm),
-        SimpleNamespace(alone=alone),
-        {},
-    )
-    own.introduce, own.begin = lambda name: (name, None), lambda name: did.append(f"begin {name}")
+    own.measurement = SimpleNamespace(screening=False)
 
     def measure(*, suffix="", rival=False):
         did.append((own.measurement.screening, rival))
@@ -676,26 +660,15 @@ def compared(stopped: str, *, screen: bool, best: bool = False, fault: bool = Fa
     own.trust = lambda found: did.append("trust") or found
     _, trusted = own.compare(lambda: did.append("rival") or True, lambda found: best, screen=screen)
     assert not own.measurement.screening and trusted is ("trust" in did)
-    assert set(own._unfit) == ({"incumbent"} if fault else set())
     return did
 
 
-NAMES = ("candidate", "eager", "incumbent")
-WARMED = ["rival", *(f"begin {name}" for name in NAMES), *(f"warm {name}" for name in NAMES)]
-
-
 def test_the_best_so_far_is_fetched_for_what_may_beat_it():
-    full = [*WARMED, "alone", (False, True), "shared"]
-    assert compared(BELOW, screen=True) == [(True, False)]
+    full = ["rival", (False, True)]
+    assert compared(BELOW, screen=True, best=True) == [(True, False)]
     assert compared(MEETS, screen=True) == [(True, False), *full]
-    assert compared(TIME, screen=True) == [(True, False), *full]
+    assert compared(TIME, screen=True, best=True) == [(True, False), *full, "trust"]
     assert compared(BELOW, screen=False) == full
-
-
-def test_a_measurement_and_its_check_are_one_hold_of_the_gpu_and_everybody_is_ready_before():
-    whole = [*WARMED, "alone", (False, True), "trust", "shared"]
-    assert compared(MEETS, screen=False, best=True) == whole
-    assert compared(MEETS, screen=False, best=True, fault=True) == whole
 
 
 def test_a_call_that_is_not_compared_runs_no_reference_once_the_layout_is_known(monkeypatch):
