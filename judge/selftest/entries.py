@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -87,6 +88,7 @@ class Entry:
     admits: bool = False  # the problem alone is examined; the candidate is what a cheat would send
     incumbent: str | None = field(default=None, repr=False)
     comparisons: int = 1  # A/A: how often it meets its twin
+    size: str = ""  # A/A: which class of calls it speaks for: "5 us", "launch-bound"
     repeat: int = 1  # evaluations in a row on one bench; the last one counts
     timing: bool = True
     audit: bool = True  # judged as if it were to become the best
@@ -118,7 +120,7 @@ class Entry:
 KEYS = frozenset(
     {
         "title", "exploit", "problem", "case", "policy", "sealed", "devices", "expect", "base", "replace", "admit",
-        "incumbent", "comparisons", "repeat", "timing", "audit", "quick", "limits", "pad",
+        "incumbent", "comparisons", "size", "repeat", "timing", "audit", "quick", "limits", "pad",
     }
 )  # fmt: skip
 REPEATED = frozenset({"sealed", "replace"})
@@ -249,6 +251,14 @@ def chosen(
     )
 
 
+def compared(found: tuple[Entry, ...], least: int) -> tuple[Entry, ...]:
+    """The entries of A/A classes with `least` comparisons for each class, in equal parts; others as they are."""
+    members = Counter(entry.size for entry in found if entry.size)
+    return tuple(
+        replace(entry, comparisons=-(-least // members[entry.size])) if entry.size else entry for entry in found
+    )
+
+
 def read_entry(path: Path, corpus: Corpus, folder: Path = HERE) -> Entry:
     """One corpus file. Raises BadEntry that names it."""
     try:
@@ -273,6 +283,7 @@ def _entry(path: Path, corpus: Corpus, folder: Path) -> Entry:
         admits=header.flag("admit", False),
         incumbent=source if header.values.get("incumbent") == "self" else None,
         comparisons=header.count("comparisons", 1) or 0,
+        size=header.values.get("size", ""),
         repeat=header.count("repeat", 1) or 0,
         timing=header.flag("timing", True),
         audit=header.flag("audit", True),

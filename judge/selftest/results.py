@@ -39,6 +39,7 @@ class EntryResult:
     wall_ms: float = 0.0
     comparisons: int = 0
     faster: int = 0
+    size: str = ""  # of an A/A entry: the class of calls it speaks for
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,21 @@ class CorpusCount:
     @property
     def red(self) -> bool:
         return bool(self.missed or self.reason or self.lost)
+
+
+@dataclass(frozen=True)
+class SizeCount:
+    """A/A comparisons of one class of calls. `wall_ms` is that of all of them."""
+
+    size: str
+    comparisons: int
+    faster: int
+    wall_ms: float
+
+    @property
+    def red(self) -> bool:
+        """Whether more of them were false wins than one, or than one of a hundred."""
+        return self.faster > max(1.0, FALSE_FASTER_RATE * self.comparisons)
 
 
 @dataclass(frozen=True)
@@ -79,7 +95,8 @@ class Report:
     @property
     def red(self) -> bool:
         """Whether anything was not as it must be; a run without a single entry proves nothing and is red too."""
-        return not self.results or any(count.red for count in self.counts())
+        counts = any(count.red for count in self.counts())
+        return not self.results or counts or any(size.red for size in self.sizes())
 
     def of(self, corpus: Corpus) -> tuple[EntryResult, ...]:
         return tuple(row for row in self.results if row.corpus is corpus)
@@ -87,6 +104,19 @@ class Report:
     def counts(self) -> tuple[CorpusCount, ...]:
         """Per corpus that was run, in their order."""
         return tuple(_count(corpus, self.of(corpus)) for corpus in Corpus if self.of(corpus))
+
+    def sizes(self) -> tuple[SizeCount, ...]:
+        """A/A comparisons by class of calls, in the order of the entries."""
+        rows = [row for row in self.of(Corpus.AA) if row.size]
+        return tuple(
+            SizeCount(
+                size,
+                sum(row.comparisons for row in rows if row.size == size),
+                sum(row.faster for row in rows if row.size == size),
+                sum(row.wall_ms for row in rows if row.size == size),
+            )
+            for size in dict.fromkeys(row.size for row in rows)
+        )
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

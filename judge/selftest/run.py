@@ -189,7 +189,7 @@ class _ChildGroup:
         bench = self.open_bench(self.device if own == kind else kind)
         try:
             while self._goes_on() and (entry := _next(waiting)) is not None:
-                self._completed.put(judged(entry, kind, bench))
+                self._completed.put(judged(entry, kind, bench, self._goes_on))
             if kind == own or not self.environment:
                 self.environment = dict(bench.facts())
         finally:
@@ -208,12 +208,12 @@ def _next(waiting: queue.SimpleQueue[Entry]) -> Entry | None:
         return None
 
 
-def judged(entry: Entry, kind: str, bench: Bench) -> EntryResult:
-    """One entry on one bench."""
+def judged(entry: Entry, kind: str, bench: Bench, goes_on: Callable[[], bool] = lambda: True) -> EntryResult:
+    """One entry on one bench. Of an A/A entry no further comparison begins once it is not to go on."""
     started = time.monotonic()
     try:
         if entry.corpus is Corpus.AA:
-            row = _against_itself(entry, kind, bench)
+            row = _against_itself(entry, kind, bench, goes_on)
         else:
             row = _seen(entry, kind, _patiently(lambda: _judge(entry, kind, bench)))
     except JudgeError as error:
@@ -221,14 +221,16 @@ def judged(entry: Entry, kind: str, bench: Bench) -> EntryResult:
     return dataclasses.replace(row, wall_ms=(time.monotonic() - started) * 1000)
 
 
-def _against_itself(entry: Entry, kind: str, bench: Bench) -> EntryResult:
+def _against_itself(entry: Entry, kind: str, bench: Bench, goes_on: Callable[[], bool]) -> EntryResult:
     """Every comparison in fresh processes: what a process is lucky with belongs to the error rate.
 
     A win counts when it makes a best: found in every fresh pair, two of them or three, and audited for it.
     """
     calls: Counter[str] = Counter()
     ratios = []
-    for _ in range(entry.comparisons):
+    for number in range(entry.comparisons):
+        if number and not goes_on():
+            break
         ended = _patiently(lambda: _judge(entry, kind, bench))
         row = _seen(entry, kind, ended)
         if row.state is not State.RIGHT:
@@ -241,7 +243,7 @@ def _against_itself(entry: Entry, kind: str, bench: Bench) -> EntryResult:
         ratios.append(rival.value)
     text = ", ".join(f"{count} {call}" for call, count in sorted(calls.items()))
     text += f"; ratios {min(ratios):.3f} to {max(ratios):.3f}, {statistics.median(ratios):.3f} at the median"
-    return dataclasses.replace(row, message=text, comparisons=entry.comparisons, faster=calls[SpeedCall.FASTER.value])
+    return dataclasses.replace(row, message=text, comparisons=len(ratios), faster=calls[SpeedCall.FASTER.value])
 
 
 def _judge(entry: Entry, kind: str, bench: Bench) -> Outcome | AdmissionReport:
@@ -304,4 +306,5 @@ def _row(entry: Entry, kind: str, state: State, verdict: str, reason: str, messa
         message=_shortened(message),
         expected=" | ".join(str(one) for one in entry.endings(kind)),
         number=entry.number,
+        size=entry.size,
     )

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.devices.models import Device
 from judge.devices.services import DeviceMissing, device_get, devices_sync
-from judge.selftest.entries import BadEntry, Corpus, Entry, chosen, entries
+from judge.selftest.entries import BadEntry, Corpus, Entry, chosen, compared, entries
 from judge.selftest.results import CorpusCount, EntryResult, Report, State
 from judge.selftest.run import Progress, run_entries
 from judge.selftest.services import WORKERS, bench_opener, selftest_queue, selftest_run
@@ -31,6 +31,9 @@ class Command(BaseCommand):
         parser.add_argument("--device", default="", help="interpreter or cuda:N; cuda:0 where there is one")
         parser.add_argument("--corpus", action="append", default=[], choices=[corpus.value for corpus in Corpus])
         parser.add_argument("--entry", action="append", default=[], metavar="ID", help="an id or its beginning")
+        parser.add_argument(
+            "--comparisons", type=int, metavar="N", help="of kernels with themselves, for each class of sizes"
+        )
         parser.add_argument("--quick", action="store_true", help="a few entries of each corpus")
         parser.add_argument("--workers", type=int, default=0, help="entries at a time")
         parser.add_argument("--budget", type=float, metavar="SECONDS", help="no further entry begins after")
@@ -46,6 +49,8 @@ class Command(BaseCommand):
                 ids=tuple(options["entry"]),
                 quick=options["quick"],
             )
+            if options["comparisons"]:
+                found = compared(found, options["comparisons"])
             report = self._run(device, found, options)
         except (DeviceMissing, JudgeError, BadEntry) as error:
             raise CommandError(str(error)) from error
@@ -101,6 +106,11 @@ class Command(BaseCommand):
         self.stdout.write(f"\n{report.device}: {report.toolchain}, {report.protocol}")
         for count in report.counts():
             self._count(count)
+        for size in report.sizes():
+            each = size.wall_ms / 1e3 / max(1, size.comparisons)
+            mark = "  MORE THAN ONE" if size.red else ""
+            line = f"  {size.size:22} {size.faster:4} of {size.comparisons:4} called faster, {each:.1f} s each{mark}"
+            self.stdout.write(line)
         seconds = report.finished - report.started
         skipped = f", {len(report.skipped)} entries need another device" if report.skipped else ""
         left = f", STOPPED with {report.left} entries left" if report.left else ""

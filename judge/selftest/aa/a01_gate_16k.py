@@ -1,4 +1,5 @@
 # title: a gate of 16 Ki elements against itself
+# size: 5 us
 # problem: gate
 # case: 16k
 # devices: cuda

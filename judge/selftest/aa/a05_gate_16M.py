@@ -1,5 +1,6 @@
 # base: aa/a01_gate_16k
 # title: a gate of 16M elements against itself
+# size: 100 us
 # case: 16M
 # incumbent: self
 # comparisons: 21

@@ -461,6 +461,28 @@ def test_a_claim_that_no_burst_supports_is_a_mismatch(method, words):
     assert "claimed to take 10.0 µs" in caught.value.message and f"each of 8 {words}" in caught.value.message
 
 
+@pytest.mark.parametrize("tries", [2, 3])
+def test_a_claim_that_a_crowd_may_explain_is_measured_again_before_it_is_suspect(tries):
+    missed, fine = Trusted(12.9, "graph_burst", 96, supported=False), Trusted(9.0, "graph_burst", 96, baseline_us=100.0)
+    misses = (missed, dataclasses.replace(missed, call_us=23.9))[: tries - 1]
+    own = Stage(trusted=(*misses, fine), eager=EAGER)
+    own.measure = lambda **given: own.again.append(given) or shown(21.0)
+    found = own.trust(shown(), suffix="#2")
+    assert own.again == [{"suffix": "#2", "rival": False}] * (tries - 1) and found.candidate.median_us == 21.0
+    lasting = Stage(trusted=[dataclasses.replace(missed, call_us=20.0 + n) for n in (-7, 4, 5)], eager=EAGER)
+    with pytest.raises(Ended) as caught:
+        lasting.trust(shown())
+    assert caught.value.reason == "time.mismatch" and len(lasting.again) == 2, "no crowd lasts for three measurements"
+
+
+@pytest.mark.parametrize(
+    ("claimed_us", "call_us", "narrowly"),
+    [(4.0, 7.0, True), (4.0, 7.1, False), (100.0, 150.0, True), (100.0, 151.0, False)],
+)
+def test_a_claim_is_narrowly_missed_by_microseconds_or_by_half(claimed_us, call_us, narrowly):
+    assert Trusted(call_us, "burst", 8, supported=False).narrowly_missed(claimed_us) is narrowly
+
+
 def test_what_a_busy_machine_held_up_is_measured_again_with_the_other_baselines_times():
     slow, fine = Trusted(9.0, "burst", 8, baseline_us=50.0), Trusted(9.0, "burst", 8, baseline_us=100.0)
     own = Stage(trusted=[slow, fine], eager=EAGER)

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from judge.selftest.entries import FOLDERS, HERE, BadEntry, Corpus, chosen, endings, entries, parse_header, read_entry
+from judge.selftest.entries import (
+    FOLDERS,
+    HERE,
+    BadEntry,
+    Corpus,
+    chosen,
+    compared,
+    endings,
+    entries,
+    parse_header,
+    read_entry,
+)
 from judge.values import Finding
 
 BY_HAND = {10, 17, 20, 29, 39}  # of the 63 exploits: reviewed by hand, not scripted
@@ -104,6 +115,17 @@ def test_the_corpora_are_as_large_as_they_must_be():
     counts = Counter(entry.corpus for entry in entries())
     assert counts[Corpus.HONEST] >= 100 and counts[Corpus.MUTATION] >= 40
     assert sum(entry.comparisons for entry in entries() if entry.corpus is Corpus.AA) >= 300
+
+
+def test_comparisons_of_a_class_are_divided_among_its_entries():
+    twins = [entry for entry in entries() if entry.corpus is Corpus.AA]
+    sizes = {entry.size for entry in twins} - {""}
+    assert sizes == {"5 us", "100 us", "1 ms", "10 ms", "30 ms", "launch-bound"}
+    found = compared(tuple(twins), 100)
+    for size in sizes:
+        counts = [entry.comparisons for entry in found if entry.size == size]
+        assert 100 <= sum(counts) < 100 + len(counts) and max(counts) - min(counts) == 0
+    assert [entry for entry in found if not entry.size] == [entry for entry in twins if not entry.size]
 
 
 def test_the_quick_choice_is_a_dozen_of_several_kinds():

@@ -12,7 +12,7 @@ import pytest
 from judge.bench.processes.stopping import look
 from judge.selftest.entries import Corpus
 from judge.selftest.results import Report, State
-from judge.selftest.run import bench_kind, kinds_of, run_entries
+from judge.selftest.run import bench_kind, judged, kinds_of, run_entries
 from judge.values import Audit, JudgeError, SpeedCall
 from tests.judge.selftest_makers import TOOLCHAIN, FakeBench, entry, passed, wrong
 
@@ -116,6 +116,29 @@ def test_a_kernel_may_beat_itself_in_one_comparison_of_a_hundred(faster, red):
     report = run([twin], lambda job: passed(next(calls), Audit.PASSED), device="cuda:0", workers=1)
     assert report.red is red
     assert (report.counts()[0].n, report.counts()[0].right) == (300, 300 - faster)
+
+
+@pytest.mark.parametrize(("faster", "red"), [(1, False), (2, True)])
+def test_a_class_of_sizes_may_have_one_false_win_however_many_others_have_none(faster, red):
+    calls = {"# a01": iter([SpeedCall.FASTER] * faster + [SpeedCall.SAME] * 99), "# a02": iter([SpeedCall.SAME] * 900)}
+    twins = [
+        entry(name, Corpus.AA, "pass", incumbent=f"# {name}", comparisons=count, audit=False, size=size)
+        for name, count, size in (("a01", 100, "5 us"), ("a02", 450, "1 ms"), ("a03", 450, "1 ms"))
+    ]
+    calls["# a03"] = calls["# a02"]
+    report = run(twins, lambda job: passed(next(calls[job.candidate]), Audit.PASSED), device="cuda:0", workers=1)
+    assert [(one.size, one.comparisons, one.faster, one.red) for one in report.sizes()] == [
+        ("5 us", 100, faster, red),
+        ("1 ms", 900, 0, False),
+    ]
+    assert report.red is red and not report.counts()[0].red, "two of a thousand"
+
+
+def test_comparisons_end_with_the_time_for_them_and_those_made_count():
+    left = iter([True] * 4)
+    twin = entry("a01", Corpus.AA, "pass", incumbent="# a01", comparisons=50, audit=False)
+    row = judged(twin, "cuda", FakeBench(lambda job: passed(SpeedCall.SAME)), lambda: next(left, False))
+    assert (row.state, row.comparisons, row.faster) == (State.RIGHT, 5, 0)
 
 
 def test_a_twin_that_was_never_compared_is_lost():
