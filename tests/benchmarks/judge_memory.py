@@ -16,7 +16,7 @@ from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec
 from judge.values.units import gib
 from tests.benchmarks.large_problems import Large, large_problems
 
-LIMITS = Limits(wall_s=120.0, stage_s=60.0)
+LIMITS = Limits(wall_s=60.0, stage_s=30.0)
 
 
 class Command(BaseCommand):

@@ -102,7 +102,7 @@ _TABLE: tuple[tuple[str, str, str, str, str, tuple[float, ...]], ...] = (
     ("turned3d", "transposed conv3d", "self.c(x[0])", SMALL_VOLUME, TURNED3, (4, 1)),
     ("turned3d-norm", "transposed conv3d", "F.batch_norm(self.c(x[0]), None, None, training=True)", SMALL_VOLUME,
      TURNED3, (4,)),
-    ("cumsum", "scan", "x[0].cumsum(-1)", "torch.randn(64, N // 64)", "", (10, 4)),
+    ("cumsum", "scan", "x[0].cumsum(-1)", "torch.randn(32768, N // 32768)", "", (10, 4)),
     ("cumsum-columns", "scan", "x[0].cumsum(0)", SQUARE, "", (6,)),
     ("cumprod", "scan", "(1 + 0.001 * x[0]).cumprod(-1)", SQUARE, "", (4,)),
     ("cummax", "scan", "x[0].cummax(-1).values", SQUARE, "", (4,)),
@@ -123,8 +123,8 @@ _TABLE: tuple[tuple[str, str, str, str, str, tuple[float, ...]], ...] = (
     ("triplet", "loss", "F.triplet_margin_loss(*x)", ", ".join(["torch.randn(N // 4096, 4096)"] * 3), "", (4,)),
 )  # fmt: skip
 FIRST = (
-    "swish-10", "swish-8", "swish-4", "batch-norm-10", "softmax-10", "cumsum-10", "turned3d-norm-4", "conv2d-6",
-    "mse-8", "gelu-bf16-16", "linear-6", "in-place-6",
+    "swish-10", "cumsum-10", "turned3d-norm-4", "conv2d-6", "mse-8", "gelu-bf16-16", "linear-6", "in-place-6",
+    "batch-norm-10", "gather-8", "attention-0.5", "sum-rows-10", "layer-norm-10", "conv3d-4",
 )  # fmt: skip
 
 

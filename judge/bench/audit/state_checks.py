@@ -14,6 +14,7 @@ import torch
 from judge.bench.audit.setting import GIVEN, STAGE, Answer, Setting, Usual, ask, other_question
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.parts import all_equal
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.correctness import Rounds
@@ -52,7 +53,7 @@ def _repeat(setting: Setting, rounds: Rounds, question: Question) -> Answer:
     times = INTERPRETED_REPEATS if setting.interprets else REPEATS
     try:
         first = ask(rounds, question, count=setting.interprets)
-        again = [ask(rounds, question) for _ in range(times)]
+        differing = sum(not _same_bits(first, ask(rounds, question)) for _ in range(times))
     except Ended as ended:
         if ended.verdict not in _VALUES:
             raise
@@ -62,7 +63,6 @@ def _repeat(setting: Setting, rounds: Rounds, question: Question) -> Answer:
             "run.unstable",
             f"a fresh process was asked the same {times + 1} times and was not always right: {ended.message}",
         ) from ended
-    differing = sum(not _same_bits(first, other) for other in again)
     if differing:
         setting.note(
             "run.not_bitwise",
@@ -75,7 +75,7 @@ def _repeat(setting: Setting, rounds: Rounds, question: Question) -> Answer:
 
 def _same_bits(one: Answer, other: Answer) -> bool:
     pairs = zip(one.values, other.values, strict=True)
-    return all(torch.equal(_bytes(left), _bytes(right)) for left, right in pairs)
+    return all(all_equal(_bytes(left), _bytes(right)) for left, right in pairs)
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

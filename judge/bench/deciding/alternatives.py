@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from judge.bench.deciding.memory_account import LACKING
 from judge.bench.exchange.contact import Deadline
 from judge.bench.foreign.switches import neutral
 from judge.bench.judging.asking import Question
@@ -42,6 +43,8 @@ class Alternatives:
                 failed = self.timing.alternative(timed, baseline, limits)
             except JudgeError as error:  # its process ended
                 failed = f"left out: {error}"[:NOTE_CHARS]
+            except LACKING as error:
+                failed = f"left out: too little memory: {error}"[:NOTE_CHARS]
             finally:
                 self.stage_log.own = None
             if name in self.subjects.contacts:

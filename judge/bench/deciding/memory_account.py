@@ -57,6 +57,7 @@ class MemoryAccount:
         if "candidate" in self.subjects.contacts and held > 2 * (plan.forward + plan.state) + CONTEXTS_BYTES:
             text = f"its process keeps memory between calls: {gib(held)} are held beside the judge's"
             return Ended(Verdict.OUT_OF_MEMORY, stage, "run.oom", text)
+        self.subjects.reclaims = False
         self.subjects.release(*self.subjects.contacts)
         until = time.monotonic() + LEAVING_S
         while (others := self._others()) > CROWDED * memory.total_bytes(self.device) and time.monotonic() < until:

@@ -162,8 +162,7 @@ class Referee:
     def _note_waits(self) -> None:
         """Where its time went beside its own work, and how long nobody else could have the GPU."""
         if self.lock.fd is not None:
-            waited_s = round(self.subjects.waited_s, 4)
-            self.environment |= {**self.lock.use.to_json(), "children_waited_s": waited_s}
+            self.environment |= self.lock.use.to_json() | {"children_waited_s": round(self.subjects.waited_s, 4)}
 
     def _trust_the_device(self) -> None:
         """No verdict on a candidate by a referee whose own device failed it. Raises JudgeError."""
@@ -307,9 +306,7 @@ class Referee:
 
     def _load(self, reference: Reference, questions: Questions, first: Question) -> None:
         """Import, construct, fit the parameters: candidate first, then whoever else takes part."""
-        later = {"incumbent", "eager"} if reference.lean else {"incumbent"}  # their memory is taken when they are timed
-        names = [name for name in self.subjects.contacts if name not in later]
-        for name in names:
+        for name in self.subjects.at_once(lean=reference.lean):
             meanwhile = partial(self.cache.draw_beside, self.subjects.contacts[name], questions)
             guarded("load", partial(self.subjects.ready, name, reference, first, meanwhile))
         self.loads = True

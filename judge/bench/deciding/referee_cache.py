@@ -67,7 +67,7 @@ class RefereeCache:
         """Keep what may be kept and hang up on all others. False: the process has done its share."""
         self.uses += 1
         baseline = subjects.contacts.get(BASELINE)
-        self.kept = {}
+        self.kept, subjects.reclaims = {}, False
         if baseline is not None and _may_stay(baseline):
             self.kept[BASELINE] = baseline, subjects.fits[BASELINE]
         subjects.release(*(name for name in subjects.contacts if name not in self.kept))

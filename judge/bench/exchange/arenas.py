@@ -194,6 +194,11 @@ class Arenas:
         """Device memory that it has ever made: it is never freed."""
         return sum(arena.memory.numel() for arena, _ in (*self._free, *self._lent))
 
+    def returned(self, arena: Arena) -> None:
+        """The child that had it is dead."""
+        self._free += [row for row in self._lent if row[0] is arena]
+        self._lent = [row for row in self._lent if row[0] is not arena]
+
     def back(self, kept: Arena | None = None) -> None:
         """The children that had them are gone, all but the one that has `kept`."""
         self._free += [row for row in self._lent if row[0] is not kept]

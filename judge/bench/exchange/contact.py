@@ -124,6 +124,11 @@ class Contact:
         self._number = ""  # of the question asked last; nobody can answer one that has not been asked
 
     @property
+    def lent(self) -> Arena | None:
+        """The memory that it was lent last, if any."""
+        return self._arena
+
+    @property
     def arena(self) -> Arena:
         assert self._arena is not None, "make_arena comes first"
         return self._arena

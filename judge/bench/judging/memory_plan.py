@@ -79,7 +79,7 @@ class MemoryPlan:
     @property
     def slice_bytes(self) -> float:
         """What a slice of the oracle may take."""
-        return self.room / 16
+        return self.room / 32
 
     @property
     def in_slice(self) -> int:

@@ -19,12 +19,14 @@ from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.inspection import look
 from judge.bench.processes.placing import Placed, timed
 from judge.bench.processes.subject_starter import ask_for
 from judge.values import BASELINES
 
 Result = TypeVar("Result")
 AMPLE, CORES = 0.5, 8  # of a GPU's memory free, and processors: children start before they are needed
+FIRST_PAUSE_S, ENDING_S = 0.1, 3.0  # between looks whether a child has ended, and at most in all
 OTHERS = (*BASELINES, "incumbent")  # children that run something else than the candidate
 
 
@@ -45,6 +47,7 @@ class Subjects:
         self.deadline = deadline
         self.arenas = arenas
         self.lock = lock or GpuLock(None)
+        self.reclaims = False
         self.waited_s = 0.0  # for children that had to start and to import
         self.contacts = {name: self._contact(name, fd) for name, fd in zip(names, assignment.links, strict=False)}
         self.fits: dict[str, Binding] = {}
@@ -153,6 +156,11 @@ class Subjects:
             raise
         return self.fits[name]
 
+    def at_once(self, *, lean: bool) -> list[str]:
+        """Who is made ready before the rounds: where memory is short, a baseline only when it is timed."""
+        self.reclaims = lean
+        return [name for name in self.contacts if name != "incumbent" and not (lean and name == "eager")]
+
     def ready(
         self, name: str, reference: Reference, first: Question, meanwhile: Callable[[], None] = lambda: None
     ) -> tuple[Contact, Binding]:
@@ -166,9 +174,24 @@ class Subjects:
         return timed(self.assignment.boss, names, self.deadline.stage())
 
     def release(self, *names: str) -> None:
-        """Hang up; they end by themselves."""
-        for name in names:
-            self.contacts.pop(name).hang_up()
+        """Hang up; they end by themselves. With `reclaims` wait for that: what was lent to them is lent again."""
+        leaving = {name: self.contacts.pop(name) for name in names}
+        for contact in leaving.values():
+            contact.hang_up()
+        until = time.monotonic() + ENDING_S
+        for name, contact in leaving.items():
+            if self.reclaims and contact.lent is not None and self._has_ended(name, until):
+                self.arenas.returned(contact.lent)
+
+    def _has_ended(self, name: str, until: float) -> bool:
+        """Whether the runner sees nothing of a child that was hung up on: else it could still read what it was lent."""
+        pause_s = FIRST_PAUSE_S
+        while look(self.assignment.boss, name, self.deadline.stage()).threads:
+            if time.monotonic() > until:
+                return False
+            time.sleep(pause_s)
+            pause_s *= 2  # a few looks: the runner answers a bounded number
+        return True
 
 
 def _is_other(name: str) -> bool:

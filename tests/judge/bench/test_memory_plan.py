@@ -6,6 +6,7 @@ import gc
 import math
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,15 +16,19 @@ from torch.utils._pytree import tree_leaves
 
 from judge.bench.device import memory
 from judge.bench.exchange import parts
+from judge.bench.exchange.arenas import Arena, Arenas
+from judge.bench.exchange.contact import Deadline
 from judge.bench.foreign.loading import load_problem
+from judge.bench.judging import subjects as subjects_of
 from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.comparison import fault_of
 from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE, MemoryPlan
 from judge.bench.judging.precision import errors
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.slices import answered
+from judge.bench.judging.subjects import Subjects
 from judge.bench.runner import Bench
-from judge.values import DEFAULT_POLICY, Job, Limits, Outcome, ProblemSpec, Verdict
+from judge.values import DEFAULT_POLICY, Audit, Job, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.rounds_bench import problem
 
 SWISH = problem("v = x[0] * 0.5 + 1.0\nreturn v * torch.sigmoid(v)", inputs="torch.randn(6000)")
@@ -244,3 +249,39 @@ def test_a_large_problem_is_judged_in_little_memory(cpu_bench, name):
     assert [case.family for case in right.cases if case.detail.startswith("left out")] == ["strided"]
     wrong = judged(cpu_bench, LARGE[name], 30.0)
     assert (wrong.verdict, wrong.reason) == (Verdict.WRONG, "value.mismatch"), wrong.message
+
+
+@pytest.mark.bench
+def test_children_of_an_audit_are_lent_the_memory_of_those_that_have_ended(cpu_bench):
+    source = LARGE["slices"]
+    candidate = source.replace("class Model(", "class ModelNew(")
+    seen = cpu_bench.evaluate(Job("large", ProblemSpec(source), candidate, limits=LIMITS, timing=False))
+    assert seen.verdict is Verdict.PASS and seen.audit is Audit.PASSED, seen.message
+
+
+def test_only_the_memory_of_a_child_that_has_ended_is_lent_again(monkeypatch):
+    looks: list[str] = []
+    seen = {"gone": [("a thread",), ()], "stays": [("a thread",)] * 9}
+
+    def look(boss: object, name: str, timeout: float) -> SimpleNamespace:
+        looks.append(name)
+        return SimpleNamespace(threads=seen[name].pop(0))
+
+    monkeypatch.setattr(subjects_of, "look", look)
+    monkeypatch.setattr(subjects_of, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(subjects_of, "ENDING_S", 0.05)
+    arenas = Arenas()
+    lent = {name: Arena(torch.zeros(64, dtype=torch.uint8), "cpu", "ipc") for name in seen}
+    arenas._lent = [(arena, {}) for arena in lent.values()]
+    assignment: Any = SimpleNamespace(payload={"subjects": []}, links=[], boss=None, device="cpu")
+    subjects = Subjects(assignment, Deadline(5, 5), arenas, {})
+    contacts: Any = {name: SimpleNamespace(lent=arena, hang_up=lambda: None) for name, arena in lent.items()}
+    subjects.contacts = dict(contacts)
+    subjects.release()
+    subjects.contacts = dict(contacts)
+    subjects.release("gone", "stays")
+    assert not looks and not arenas._free, "nobody waits where memory is plenty"
+    subjects.contacts, subjects.reclaims = dict(contacts), True
+    subjects.release("gone", "stays")
+    assert [arena for arena, _ in arenas._free] == [lent["gone"]]
+    assert [arena for arena, _ in arenas._lent] == [lent["stays"]] and arenas.device_bytes == 128
