@@ -26,7 +26,7 @@ from judge.values import BASELINES
 
 Result = TypeVar("Result")
 AMPLE, CORES = 0.5, 8  # of a GPU's memory free, and processors: children start before they are needed
-FIRST_PAUSE_S, ENDING_S = 0.1, 3.0  # between looks whether a child has ended, and at most in all
+FIRST_PAUSE_S, ENDING_S = 0.2, 3.0  # between looks whether a child has ended, and at most in all
 OTHERS = (*BASELINES, "incumbent")  # children that run something else than the candidate
 
 

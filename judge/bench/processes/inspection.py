@@ -18,7 +18,7 @@ from judge.bench.processes.children import Child
 from judge.bench.processes.plain_files import opened
 from judge.values import JudgeError
 
-MOST_LOOKS = 128
+MOST_LOOKS = 64
 MOST_ROWS = 200
 MOST_ENTRIES, MOST_DEPTH = 5000, 40
 ANSWER_S = 5.0
