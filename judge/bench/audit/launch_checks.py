@@ -77,6 +77,8 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
     if not kernels.launched:
         _without_kernels(setting)
         return "no Triton kernel is launched"
+    for name in (noop, failing):
+        _begin(setting, name, question)
     without_effect = _survives(setting, noop, question)
     without_launch = _survives(setting, failing, question)
     if kernels.always_failed and without_launch:
@@ -88,6 +90,12 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
         setting.note("library.fallback", "gives the answer with torch when a launch fails; none failed here")
     ran = len(kernels.ran)
     return f"{counted(ran, 'kernel')} ran; without {'its' if ran == 1 else 'their'} effect the answer is wrong"
+
+
+def _begin(setting: Setting, name: str, question: Question) -> None:
+    """Both construct their models side by side."""
+    setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
+    setting.subjects.begin(name, setting.reference, question)
 
 
 def _survives(setting: Setting, name: str, question: Question) -> bool:
