@@ -46,6 +46,7 @@ class Sight:
     window: bool = False  # what matters fits the window: a picture shows no more
     status: int = 200
     answer: int = 200  # status of what `act` sends
+    once: bool = False  # what `act` leads to is shown one time: the page is resized, never opened again
 
 
 # Live data has come, the panel beside it too, and nothing is on its way.
@@ -118,6 +119,16 @@ def upload(body: str, tail: str = "", until: str = "") -> Act:
             {"name": "mine.py", "mimeType": "text/x-python", "buffer": text.encode()}
         )
         page.get_by_text(until).first.wait_for(timeout=60_000)
+
+    return act
+
+
+def both(*acts: Act) -> Act:
+    """One after the other."""
+
+    def act(page: Page) -> None:
+        for one in acts:
+            one(page)
 
     return act
 
@@ -251,6 +262,9 @@ FULL = [
 ]
 JUDGED = [
     Sight("fleet", "/fleet/"),
+    Sight("cockpit-elsewhere", "/s/{elsewhere}/"),
+    Sight("cockpit-elsewhere-viewer", "/s/{elsewhere}/", "vera"),
+    Sight("device-elsewhere", "/devices/{enrolled}/"),
     Sight("fleet-one", "/fleet/?worker=interpreter"),
     Sight("device", "/devices/{gpu}/"),
     Sight("device-viewer", "/devices/{gpu}/", "vera"),
@@ -268,6 +282,12 @@ JUDGED = [
     Sight("problem-archived", "/problems/{shelved}/"),
     Sight("problem-deleted", "/problems/deleted/"),
     Sight("problem-unseal", "/problems/row-softmax/", act=submit("form[action$=unseal]")),
+    Sight(
+        "problem-opened",
+        "/problems/{to_open}/",
+        act=both(submit("form[action$=unseal]"), submit("form.actions")),
+        once=True,
+    ),
     Sight("problem-delete", "/problems/{shelved}/", act=submit("form[action$=delete]")),
     Sight("problem-delete-used", "/problems/{problem}/", act=submit("form[action$=delete]")),
     Sight("evaluation", "/evaluations/{best_evaluation}/"),

@@ -5,14 +5,20 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from judge.batch.models import BatchJob
+from judge.batch.services import jobs_export
 from judge.devices.models import Device
+from judge.evaluations.models import SanitizerCheck
 from judge.problems.life_cycle import problem_archive, problem_delete, version_add
 from judge.problems.models import Problem
+from judge.values.sanitizer import CheckState, Findings, SanitizerReport, ToolRun
+from search.fleet.remote import requests_waiting
 from search.interchange.imports import search_import
 from search.proposers import get as get_proposer
 from search.rechecks.models import Recheck
 from search.rechecks.services import recheck_run
 from search.records.models import Run
+from search.records.queue import FollowUp
 from tests import pages
 from tests.judge import gpu_rows
 from tests.memory import failure_rows, rule_pictures
@@ -72,7 +78,9 @@ def judged() -> Names:
     """A GPU that this machine may not have, preflights in three states, a problem in quarantine, a result of the
     laboratory."""
     return {
-        **gpu_rows.history(),
+        **checked(gpu_rows.history()),
+        **elsewhere(),
+        "to_open": to_open(),
         "interpreter": make_device().pk,
         "refused": uploaded("refused", message="It returns a dict."),
         "checking": uploaded("running"),
@@ -81,6 +89,41 @@ def judged() -> Names:
         "lab": pages.lab_result().pk,
         **lives(),
     }
+
+
+def checked(names: Names) -> Names:
+    """A kernel that compute-sanitizer found a race in, and one whose check waits."""
+    race = Findings(2, {"race": 2}, {"softmax_rows": 2}, (f"Error: Race reported between {pages.HOSTILE}",))
+    runs = ToolRun("memcheck", CheckState.CLEAN, 21.4), ToolRun("racecheck", CheckState.ERRORS, 63.0, findings=race)
+    report = SanitizerReport("/usr/local/cuda/bin/compute-sanitizer", gpu_rows.LAYERS, runs).to_json()
+    done = {"state": "done", "report": report, "ended_at": timezone.now()}
+    SanitizerCheck.objects.create(evaluation_id=names["best_evaluation"], **done)
+    SanitizerCheck.objects.create(evaluation_id=names["wrong_evaluation"])
+    return names
+
+
+def elsewhere() -> Names:
+    """A search whose kernels wait for an enrolled GPU; the last outcome of one was refused."""
+    facts = {"kind": "cuda", "arch": "sm_90", "remote": True, "title": "NVIDIA H200"}
+    device = Device.objects.create(name="lab-h200", **facts)
+    problem = make_problem("elsewhere")
+    problem.admission |= {device.name: {"state": "admitted", "case": None, "graph": {"nodes": []}}}
+    problem.save()
+    run = make_run(device=device, problem=problem, steps=8, concurrency=3, title="Judged elsewhere")
+    Worker().work([FollowUp("advance", run.pk)])
+    now = timezone.now()
+    (job, *_) = jobs_export(requests=requests_waiting(device=device, now=now), device=device)
+    why = "its driver is 580.1, that of the class lab-h200 is 570.1: enroll another class"
+    BatchJob.objects.filter(pk=job.pk).update(refusal=why)
+    return {"elsewhere": run.pk, "enrolled": device.pk}
+
+
+def to_open() -> str:
+    """A problem whose sealed cases nobody has opened; its slug."""
+    row = make_problem("opened-once")
+    gpu_rows.sealed(row)
+    gpu_rows.sealed(row, case="gpu")
+    return row.slug
 
 
 def lives() -> Names:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Error
+from playwright.sync_api import Browser, BrowserContext, Error, Page, ViewportSize
 
 from tests import page_list
 from tests.browser.chromium import launched
@@ -27,6 +27,10 @@ WIDTHS = {"wide": 1400, "narrow": 320}
 STEPS = 20
 # The real ones of the documents, and their names in docs/img: no picture there shows a number that nobody measured.
 CHOSEN = {"cockpit-drawer": "cockpit", "evaluation-modelled": "evaluation"}
+
+
+def viewport(width: int) -> ViewportSize:
+    return {"width": width, "height": 900 if width > 700 else 720}
 
 
 @dataclass
@@ -54,9 +58,9 @@ class Tour:
     def take(self, sights: list[Sight]) -> None:
         for sight in sights:
             if self.wanted(sight.name):
-                for size, width in WIDTHS.items():
-                    if not self.chosen or size == "wide":
-                        self.picture(sight, size, width)
+                sizes = {size: width for size, width in WIDTHS.items() if not self.chosen or size == "wide"}
+                for some in [sizes] if sight.once else [{size: width} for size, width in sizes.items()]:
+                    self.pictures(sight, some)
                 print(sight.name, flush=True)
 
     def wanted(self, name: str) -> bool:
@@ -67,9 +71,11 @@ class Tour:
             return self.folder / f"{CHOSEN[name]}{'-dark' if scheme == 'dark' else ''}.png"
         return self.folder / f"{name}-{size}-{scheme}.png"
 
-    def picture(self, sight: Sight, size: str, width: int) -> None:
+    def pictures(self, sight: Sight, sizes: dict[str, int]) -> None:
+        """Open the page once, at the first of these widths."""
         page = self.people[sight.who].new_page()
-        page.set_viewport_size({"width": width, "height": 900 if width > 700 else 720})
+        width = next(iter(sizes.values()))
+        page.set_viewport_size(viewport(width))
         page.emulate_media(color_scheme="light")
         page.goto(self.stack.address + sight.path.format_map(self.names))
         try:
@@ -78,15 +84,20 @@ class Tour:
             page_list.settle(page)
         except Error as error:
             print(f"{sight.name}, {width}: {error.message.splitlines()[0]}")
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.wait_for_timeout(250)
-            whole = not (sight.window or self.chosen)
-            if whole:
-                page.evaluate("scrollTo(0, 0)")  # else the bar lies where an act has scrolled to
-            page.screenshot(path=self.place(sight.name, size, scheme), full_page=whole)
-            self.taken += 1
+        for size, width in sizes.items():
+            page.set_viewport_size(viewport(width))
+            for scheme in ("light", "dark"):
+                self.shoot(page, sight, size, scheme)
         page.close()
+
+    def shoot(self, page: Page, sight: Sight, size: str, scheme: str) -> None:
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.wait_for_timeout(250)
+        whole = not (sight.window or self.chosen)
+        if whole:
+            page.evaluate("scrollTo(0, 0)")  # else the bar lies where an act has scrolled to
+        page.screenshot(path=self.place(sight.name, size, scheme), full_page=whole)
+        self.taken += 1
 
     def start(self, name: str, problem: str, proposer: str = "builtin", steps: int = STEPS) -> None:
         page = self.people["ada"].new_page()

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import platform
 import re
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,16 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from judge.batch.lines import BadLine, Busy, OutcomeFile, outcome_line, read_job
+from judge.batch.lines import BadLine, Busy, OutcomeFile, Sealing, SentJob, outcome_line, read_job
 from judge.bench.device.nvml import Gpu, gpus_here
 from judge.bench.probing.known_kernel import RECORD, prove
 from judge.bench.runner import Bench
 from judge.bench.sandboxing.minimum import required_layers
 from judge.devices.keys import BadKey, DeviceKey, read_key
 from judge.sources.checks import case_for
-from judge.values import AdmissionReport, Job, JudgeError, Outcome, UnclearFault, Verdict
+from judge.values import AdmissionReport, Job, JudgeError, Limits, Outcome, UnclearFault, Verdict
 from judge.values.outcomes import UNCLEAR
 
+SEALING_LIMITS = Limits(wall_s=90, stage_s=30)
 TRIES = 3  # a fault of the judge is no verdict on the candidate
 Say = Callable[[str], None]
 
@@ -61,8 +63,9 @@ def conduct(jobs: Path, out: OutcomeFile, *, bench: Bench, key: DeviceKey | None
                 tally.known += 1
                 continue
             outcome = answer(bench, sent.job)
+            sealing = sealing_for(bench, sent, outcome)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            out.append(outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key))
+            out.append(outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key, sealing=sealing))
             done.add((sent.job.id, sent.nonce))
             tally.judged += 1
             tally.lost += isinstance(outcome, Outcome) and outcome.verdict is Verdict.LOST
@@ -90,6 +93,18 @@ def _admit(bench: Bench, job: Job) -> AdmissionReport:
     if case is None:
         return report
     return bench.admit(dataclasses.replace(job.problem, case=case), limits=job.limits)
+
+
+def sealing_for(bench: Bench, sent: SentJob, report: Outcome | AdmissionReport) -> Sealing | None:
+    """Sealed cases for a problem that has passed its preflight, where they are asked for; None where the judge fails on
+    them. The seed is drawn here: no job holds it."""
+    if not sent.seal or not isinstance(report, AdmissionReport) or report.state == "refused":
+        return None
+    seed, problem = secrets.token_hex(16), dataclasses.replace(sent.job.problem, case=report.case)
+    try:
+        return Sealing(seed, bench.seal(problem, seed=seed, limits=SEALING_LIMITS))
+    except JudgeError:
+        return None
 
 
 def summary(outcome: Outcome | AdmissionReport) -> str:

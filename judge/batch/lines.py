@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,6 +33,18 @@ JOB, PREFLIGHT = "job", "preflight"  # what is asked
 OUTCOME, REPORT = "outcome", "report"  # what is answered
 MAX_LINE = 32 << 20
 ABOUT_CHARS = 200
+MOST_CASES = 64
+
+
+@dataclass(frozen=True)
+class Sealing:
+    """Sealed cases that another machine has derived, and the seed that it drew for them."""
+
+    seed: str
+    cases: tuple[SealedCase, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "cases": [dataclasses.asdict(case) for case in self.cases]}
 
 
 class BadLine(Exception):
@@ -49,6 +62,7 @@ class SentJob:
     device: str
     digest: str  # sha256 of the canonical body: what an outcome answers
     about: str = ""  # what it is to people, such as "row_softmax, search 7, node 12"
+    seal: bool = False  # a preflight that passes derives sealed cases, too
 
     @property
     def name(self) -> str:
@@ -78,21 +92,25 @@ class Returned:
     judged_at: str
     outcome: Outcome | AdmissionReport = field(repr=False)
     digest: str
+    sealing: Sealing | None = field(default=None, repr=False)  # never in a log
 
     @property
     def signed(self) -> bool:
         return bool(self.key_id)
 
 
-def job_line(job: Job, *, nonce: str, device: str = "", key: DeviceKey | None = None, about: str = "") -> bytes:
+def job_line(
+    job: Job, *, nonce: str, device: str = "", key: DeviceKey | None = None, about: str = "", seal_too: bool = False
+) -> bytes:
     """One line without its end. Signed with `key`, for the device of that key."""
-    return _closed(job_body(job, nonce=nonce, device=key.device if key else device, about=about), key)
+    body = job_body(job, nonce=nonce, device=key.device if key else device, about=about, seal_too=seal_too)
+    return _closed(body, key)
 
 
-def job_body(job: Job, *, nonce: str, device: str, about: str = "") -> dict[str, Any]:
+def job_body(job: Job, *, nonce: str, device: str, about: str = "", seal_too: bool = False) -> dict[str, Any]:
     """Everything that the signature covers."""
     problem = job.problem
-    return ({"about": about} if about else {}) | {
+    return ({"about": about} if about else {}) | ({"seal": True} if seal_too else {}) | {
         "kind": JOB if job.candidate else PREFLIGHT,
         "id": job.id,
         "nonce": nonce,
@@ -133,7 +151,21 @@ def read_job(line: bytes, key: DeviceKey | None) -> SentJob:
         job = _job(body)
     except MALFORMED as error:
         raise BadLine(f"it is no complete job ({type(error).__name__}: {error})"[:300]) from error
-    return SentJob(job, nonce, str(body.get("device", "")), digest_of(body), _about(body))
+    return SentJob(job, nonce, str(body.get("device", "")), digest_of(body), _about(body), body.get("seal") is True)
+
+
+def _cases(rows: Any) -> tuple[SealedCase, ...]:
+    return tuple(
+        SealedCase(str(row["name"]), dict(row["constants"]), bool(row.get("derived")), str(row.get("change", "")))
+        for row in rows
+    )
+
+
+def _sealing(given: dict[str, Any]) -> Sealing:
+    seed, cases = str(given["seed"]), _cases(given["cases"])
+    if not re.fullmatch(r"[0-9a-f]{32}", seed) or len(cases) > MOST_CASES:
+        raise ValueError("sealed cases without a seed, or too many")
+    return Sealing(seed, cases)
 
 
 def _about(body: dict[str, Any]) -> str:
@@ -143,10 +175,7 @@ def _about(body: dict[str, Any]) -> str:
 
 def _job(body: dict[str, Any]) -> Job:
     given = body["problem"]
-    sealed = tuple(
-        SealedCase(str(row["name"]), dict(row["constants"]), bool(row.get("derived")), str(row.get("change", "")))
-        for row in given.get("sealed", ())
-    )
+    sealed = _cases(given.get("sealed", ()))
     problem = ProblemSpec(_text(given["source"]), given.get("case"), Policy.from_json(given.get("policy", {})), sealed)
     if given.get("hash", problem.hash) != problem.hash:
         raise BadLine("the problem's hash does not fit its source and policy")
@@ -170,9 +199,11 @@ def outcome_line(
     fingerprint: dict[str, Any],
     judged_at: str,
     key: DeviceKey | None,
+    sealing: Sealing | None = None,
 ) -> bytes:
-    """The answer to one job, signed when there is a key. It repeats neither problem nor sealed cases."""
-    body = {
+    """The answer to one job, signed when there is a key. It repeats neither problem nor sealed cases; those that were
+    derived for it go back with it."""
+    body = ({"sealed": sealing.to_json()} if sealing is not None else {}) | {
         "kind": REPORT if isinstance(outcome, AdmissionReport) else OUTCOME,
         "id": sent.job.id,
         "nonce": sent.nonce,
@@ -216,6 +247,7 @@ def read_outcome(line: bytes, keys: dict[str, DeviceKey]) -> Returned:
             judged_at=str(body["judged_at"]),
             outcome=(AdmissionReport if body["kind"] == REPORT else Outcome).from_json(body["outcome"]),
             digest=digest_of(body),
+            sealing=_sealing(body["sealed"]) if "sealed" in body else None,
         )
     except MALFORMED as error:
         raise BadLine(f"it is no complete outcome ({type(error).__name__})") from error

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -24,26 +23,20 @@ from judge.batch.lines import (
     job_line,
     read_outcome,
 )
+from judge.batch.machines import OutcomesRefused as OutcomesRefused
+from judge.batch.machines import machine_check, noise_keep, refused
 from judge.batch.models import BatchJob
+from judge.batch.preflights import origin_of, report_keep, seals
 from judge.devices.keys import DeviceKey
-from judge.devices.models import Device, DeviceCheck
+from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of, evaluation_store
 from judge.problems.models import Problem, SealedSet
-from judge.problems.services import PREFLIGHT_LIMITS, admission_keep
-from judge.selftest.noise import Noise
+from judge.problems.services import PREFLIGHT_LIMITS
 from judge.sources.checks import case_for, declared_cases
 from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome, Verdict
 
 LIMITS = Limits(wall_s=180, stage_s=60)  # with an audit
-
-
-class OutcomesRefused(Exception):
-    """Nothing of the file was imported; the message names the line and the reason, `reason` is that alone."""
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason or message
 
 
 @dataclass(frozen=True)
@@ -92,7 +85,7 @@ def jobs_export(*, requests: Sequence[Request], device: Device) -> list[BatchJob
 
 def signed_line(row: BatchJob, key: DeviceKey) -> bytes:
     """An exported job as it leaves."""
-    return job_line(_sent(row), nonce=row.nonce, key=key, about=row.about)
+    return job_line(_sent(row), nonce=row.nonce, key=key, about=row.about, seal_too=_seal_too(row))
 
 
 class _Known:
@@ -140,7 +133,11 @@ def _job(request: Request, device: Device, known: _Known) -> BatchJob:
 
 
 def _body(row: BatchJob) -> dict[str, Any]:
-    return job_body(_sent(row), nonce=row.nonce, device=row.device.name, about=row.about)
+    return job_body(_sent(row), nonce=row.nonce, device=row.device.name, about=row.about, seal_too=_seal_too(row))
+
+
+def _seal_too(row: BatchJob) -> bool:
+    return row.preflight and seals(row.problem, case_for(row.device.kind, declared_cases(row.problem.source)))
 
 
 def _sent(row: BatchJob) -> Job:
@@ -167,7 +164,7 @@ def outcomes_import(*, data: bytes, keys: dict[str, DeviceKey], accept_unsigned:
     found = _read(data, keys)
     for number, line in found:
         if not line.signed and not accept_unsigned:
-            raise _refused(number, line.id, "it is unsigned; --accept-unsigned keeps it to look at, never as a best")
+            raise refused(number, line.id, "it is unsigned; --accept-unsigned keeps it to look at, never as a best")
     with transaction.atomic():
         jobs = _locked(found)
         results = [_take(number, line, jobs.get(line.id)) for number, line in found]
@@ -213,7 +210,7 @@ def _locked(found: Iterable[tuple[int, Returned]]) -> dict[str, BatchJob]:
 def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
     """What one line adds; the same outcome again finds its first evaluation. Raises OutcomesRefused."""
     if job is None:
-        raise _refused(number, line.id, "no such job was exported from here")
+        raise refused(number, line.id, "no such job was exported from here")
     if line.signed and line.digest in job.lost:
         return Imported()
     _check(number, line, job)
@@ -222,11 +219,15 @@ def _take(number: int, line: Returned, job: BatchJob | None) -> Imported:
     if job.imported_at is not None and job.outcome_digest == line.digest:
         return Imported(known=(job.evaluation,) if job.evaluation else ())
     if job.imported_at is not None:
-        raise _refused(number, line.id, "the job has another outcome already; export it anew to measure again")
+        raise refused(number, line.id, "the job has another outcome already; export it anew to measure again")
     if isinstance(line.outcome, Outcome) and line.outcome.verdict in UNCACHED:
         return _wait_again(line, line.outcome, job)
-    taken = _keep_report(line, line.outcome, job) if isinstance(line.outcome, AdmissionReport) else _keep(line, job)
-    _noise_keep(number, line, job.device)
+    if isinstance(line.outcome, AdmissionReport):
+        report_keep(line, line.outcome, job)
+        taken = Imported(preflights=(job,))
+    else:
+        taken = _keep(line, job)
+    noise_keep(number, line, job.device)
     job.outcome_digest, job.imported_at = line.digest, timezone.now()
     job.refusal = ""
     job.save(update_fields=["evaluation", "outcome_digest", "imported_at", "refusal"])
@@ -239,19 +240,13 @@ def _keep(line: Returned, job: BatchJob) -> Imported:
         device=job.device,
         source=job.source,
         toolchain=str(line.fingerprint["toolchain"])[:120],
-        outcome=_with_origin(line),
+        outcome=_withorigin_of(line),
         incumbent=job.incumbent or None,
         spec=_sent(job).problem,
         sealed_set=job.sealed_set,
         gpu=str((line.fingerprint.get("gpu") or {}).get("uuid") or ""),
     )
     return Imported(evaluations=(job.evaluation,))
-
-
-def _keep_report(line: Returned, report: AdmissionReport, job: BatchJob) -> Imported:
-    environment = {**report.environment, "batch": _origin(line), "at": timezone.now().isoformat()}
-    admission_keep(problem=job.problem, device=job.device, report=dataclasses.replace(report, environment=environment))
-    return Imported(preflights=(job,))
 
 
 def _wait_again(line: Returned, outcome: Outcome, job: BatchJob) -> Imported:
@@ -296,98 +291,18 @@ def _check(number: int, line: Returned, job: BatchJob) -> None:
     }
     for reason, holds in wrong.items():
         if holds:
-            raise _refused(number, line.id, reason)
+            raise refused(number, line.id, reason)
     if isinstance(line.outcome, AdmissionReport) and not job.preflight:
-        raise _refused(number, line.id, "it holds a preflight, and a verdict was asked for")
+        raise refused(number, line.id, "it holds a preflight, and a verdict was asked for")
     if job.preflight and isinstance(line.outcome, Outcome) and line.outcome.verdict not in UNCACHED:
-        raise _refused(number, line.id, "it holds a verdict, and a preflight was asked for")
+        raise refused(number, line.id, "it holds a verdict, and a preflight was asked for")
     if line.signed:
-        _check_fingerprint(number, line, job.device)
-
-
-def _check_fingerprint(number: int, line: Returned, device: Device) -> None:
-    """The machine must be the one the device stands for; the first outcome says which GPU that is."""
-    mark = line.fingerprint
-    if mark.get("kind") != device.kind:
-        raise _refused(number, line.id, f"it was judged on {mark.get('kind')!r}, {device.name} is {device.kind!r}")
-    if mark.get("arch") != device.arch:
-        raise _refused(number, line.id, f"it was judged on {mark.get('arch')!r}, {device.name} is {device.arch!r}")
-    if not mark.get("toolchain"):
-        raise _refused(number, line.id, "it does not say with which toolchain it was judged")
-    if isinstance(line.outcome, Outcome) and any(one.basis != device.basis for one in line.outcome.timings):
-        raise _refused(number, line.id, f"times on {device.name} must be {device.basis}")
-    gpu = mark.get("gpu") or {}
-    if device.is_gpu and not gpu.get("uuid"):
-        raise _refused(number, line.id, "it does not say on which GPU it was judged")
-    if (noise := _noise_of(number, line)) is not None and noise.floor > settings.JUDGE_NOISE_FLOOR:
-        text = f"its GPU differs from itself by {noise.floor:.1%}, allowed are {settings.JUDGE_NOISE_FLOOR:.1%}"
-        raise _refused(number, line.id, text)
-    if device.pooled:
-        _check_class(number, line, device, gpu)
-        return
-    known = device.facts.get("uuid")
-    if known and gpu.get("uuid") != known:
-        raise _refused(number, line.id, f"it was judged on another GPU than {device.name}: {ANOTHER_GPU}")
-    if gpu and not known:
-        device.facts = {**device.facts, **{name: gpu.get(name) for name in ("uuid", "memory_mb", "driver")}}
-        device.title = str(gpu.get("title") or device.title)[:120]
-        device.save(update_fields=["facts", "title"])
-
-
-def _noise_of(number: int, line: Returned) -> Noise | None:
-    """What the GPU measured of itself before; None where it measured nothing, as for a job file."""
-    found = line.fingerprint.get("noise")
-    if found is None:
-        return None
-    try:
-        return Noise(**found)
-    except (TypeError, ValueError) as error:
-        raise _refused(number, line.id, "its noise floor cannot be read") from error
-
-
-def _noise_keep(number: int, line: Returned, device: Device) -> None:
-    """Keep the noise floor of the very GPU, once for each time that it was measured."""
-    noise = _noise_of(number, line)
-    if noise is None or not device.is_gpu:
-        return
-    figures = {"noise_floor": noise.floor, "ratio": noise.ratio, "ratio_low": noise.low, "ratio_high": noise.high}
-    DeviceCheck.objects.get_or_create(
-        device=device,
-        identity=str((line.fingerprint.get("gpu") or {}).get("uuid"))[:80],
-        **figures,
-        kernel_us=noise.kernel_us,
-        defaults={
-            "toolchain": str(line.fingerprint["toolchain"])[:120],
-            "pairs": noise.n,
-            "allowed": settings.JUDGE_NOISE_FLOOR,
-        },
-    )
-
-
-CLASS = {"title": "model", "driver": "driver", "toolchain": "torch, Triton and target"}
-ANOTHER_GPU = "enroll that one by itself, or both as one class (judge_enroll_device --class)"
-
-
-def _check_class(number: int, line: Returned, device: Device, gpu: dict[str, Any]) -> None:
-    """GPUs of one class are of one model, with one driver, torch and Triton; the first outcome says which."""
-    found = {"title": gpu.get("title"), "driver": gpu.get("driver"), "toolchain": line.fingerprint["toolchain"]}
-    known = device.facts.get("class")
-    if known is None:
-        device.facts = {**device.facts, **{name: found[name] for name in ("driver", "toolchain")}, "class": found}
-        device.title = str(found["title"] or device.title)[:120]
-        device.save(update_fields=["facts", "title"])
-        return
-    for name, label in CLASS.items():
-        if found[name] != known[name]:
-            text = (
-                f"its {label} is {found[name]}, that of the class {device.name} is {known[name]}: enroll another class"
-            )
-            raise _refused(number, line.id, text)
+        machine_check(number, line, job.device)
 
 
 def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:
     if isinstance(line.outcome, AdmissionReport) or job.preflight:
-        raise _refused(number, line.id, "an unsigned preflight admits nothing: judge it with the key of the device")
+        raise refused(number, line.id, "an unsigned preflight admits nothing: judge it with the key of the device")
     known = job.unsigned.get(line.digest)
     if known is not None:
         return Imported(known=(Evaluation.objects.get(pk=known),))
@@ -395,7 +310,7 @@ def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:
         name=f"external:unsigned {job.device.name}"[:60],
         defaults={"kind": Device.Kind.EXTERNAL, "title": f"{job.device.name}, unsigned"[:120]},
     )
-    outcome = _with_origin(line)
+    outcome = _withorigin_of(line)
     timings = tuple(dataclasses.replace(timing, basis=Basis.REPORTED) for timing in outcome.timings)
     outcome = dataclasses.replace(outcome, timings=timings, speedup=None, over_others={}, audit=Audit.NONE)
     row = evaluation_store(
@@ -410,14 +325,10 @@ def _keep_unsigned(number: int, line: Returned, job: BatchJob) -> Imported:
     return Imported(unsigned=(row,))
 
 
-def _with_origin(line: Returned) -> Outcome:
+def _withorigin_of(line: Returned) -> Outcome:
     """The outcome, with the way it came in its environment. Not for a preflight."""
     assert isinstance(line.outcome, Outcome)
-    return dataclasses.replace(line.outcome, environment={**line.outcome.environment, "batch": _origin(line)})
-
-
-def _origin(line: Returned) -> dict[str, Any]:
-    return {"signed": line.signed, "job": line.id, "judged_at": line.judged_at, **line.fingerprint}
+    return dataclasses.replace(line.outcome, environment={**line.outcome.environment, "batch": origin_of(line)})
 
 
 def refusal_keep(*, token: str, reason: str, device: str = "") -> None:
@@ -427,7 +338,3 @@ def refusal_keep(*, token: str, reason: str, device: str = "") -> None:
     jobs = BatchJob.objects.filter(uid=uid, nonce__startswith=nonce, imported_at=None)
     jobs = jobs.filter(device__name=device) if device else jobs
     jobs.update(refusal=clip(reason, 300))
-
-
-def _refused(number: int, name: str, reason: str) -> OutcomesRefused:
-    return OutcomesRefused(f"Line {number}, job {name[:12]}: {reason}. Nothing was imported.", reason)

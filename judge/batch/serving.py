@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
-from judge.batch.command import Say, answer, summary
+from judge.batch.command import Say, answer, sealing_for, summary
 from judge.batch.folder import LEASE_S, Folder, Waiting
-from judge.batch.lines import BadLine, SentJob, outcome_line, read_job
+from judge.batch.lines import BadLine, Sealing, SentJob, outcome_line, read_job
 from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.keys import DeviceKey
@@ -162,13 +162,14 @@ def serve(
             say(f"{taken.token} is refused: {error}")
             _hand(partial(place.refuse, taken, str(error)), say, sleep)
             continue
-        outcome = _judged(place, taken, sent, bench, most_s)
-        if outcome is None:
+        found = _judged(place, taken, sent, bench, most_s)
+        if found is None:
             served.stopped += 1
             say(f"{sent.name} is not wanted any more: it was stopped")
             continue
+        outcome, sealing = found
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        line = outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key)
+        line = outcome_line(sent, outcome, fingerprint=mark, judged_at=now, key=key, sealing=sealing)
         first = _hand(partial(place.put, taken, line), say, sleep)
         served.judged += first
         served.late += not first
@@ -177,12 +178,13 @@ def serve(
 
 def _judged(
     place: Place, taken: Taken, sent: SentJob, bench: Bench, most_s: float | None
-) -> Outcome | AdmissionReport | None:
+) -> tuple[Outcome | AdmissionReport, Sealing | None] | None:
     """What comes of a job, its claim kept meanwhile, and released where this is interrupted. None where nobody waits
     for it any more: its processes are ended."""
     try:
         with _kept(place, taken) as unwanted, stoppable(unwanted.is_set):
-            return answer(bench, _bounded(sent.job, most_s))
+            outcome = answer(bench, _bounded(sent.job, most_s))
+            return outcome, sealing_for(bench, sent, outcome)
     except Stopped:
         _try(partial(place.release, taken))
         return None

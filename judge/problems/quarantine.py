@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import F
+from django.dispatch import Signal
 from django.utils import timezone
 
 from adaexplore_site.core.audit import action_on
@@ -33,6 +34,9 @@ BREAKING = frozenset(
         UNCLEAR,
     }
 )
+
+
+quarantined = Signal()  # in the transaction that quarantines: `row`, the locked Problem, and `user`, None for the judge
 
 
 def problem_locked(problem_id: int) -> Problem:
@@ -66,6 +70,7 @@ def problem_quarantine(row: Problem, *, reason: str, user: AbstractBaseUser | No
     after = {"quarantined": True, "reason": row.quarantine_reason}
     before = {"quarantined": False}
     action_on(verb=QUARANTINE, on=("problem", row.pk), user=user, key=key, before=before, after=after)
+    quarantined.send(sender=Problem, row=row, user=user)
     return True
 
 

@@ -37,6 +37,11 @@ def problem_seal(*, problem: Problem, case: str | None, bench: Bench) -> SealedS
         return None
     seed = new_seed()
     found = with_retries(lambda: bench.seal(problem.spec(case), seed=seed, limits=LIMITS))
+    return sealed_keep(problem=problem, case=case, seed=seed, found=found)
+
+
+def sealed_keep(*, problem: Problem, case: str | None, seed: str, found: Iterable[SealedCase]) -> SealedSet | None:
+    """Store derived cases where they are due still."""
     with transaction.atomic():
         there = list(Problem.objects.select_for_update().filter(pk=problem.pk).values_list("pk"))
         if not there or not sealing_due(problem, case):
@@ -58,7 +63,16 @@ def sealing_stage(*, problem: Problem, case: str | None, bench: Bench) -> StageR
     try:
         problem_seal(problem=problem, case=case, bench=bench)
     except JudgeError:
-        return _stage(started, "warned", "the judge failed to derive them; the next preflight tries again")
+        return sealing_failed(started)
+    return sealing_told(problem, case, started)
+
+
+def sealing_failed(started: float) -> StageRecord:
+    return _stage(started, "warned", "the judge failed to derive them; the next preflight tries again")
+
+
+def sealing_told(problem: Problem, case: str | None, started: float) -> StageRecord:
+    """The stage, from the set that is in force now; `started` by the monotonic clock."""
     known = problem.sealed_set(case)
     if known is None or not known.cases:
         text = "none: the reference takes no other sizes, layouts or values"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.db import transaction
+from django.dispatch import receiver
 from django.utils import timezone
 
 from judge.evaluations.models import Evaluation
@@ -26,16 +27,12 @@ def problem_judged(*, evaluation: Evaluation) -> None:
     if evaluation.verdict == Verdict.LOST and not unclear:
         return  # says nothing of it
     reason = evaluation.reason if refused or unclear else ""
-    with transaction.atomic():
-        if quarantine.strikes_count(evaluation.problem, reason=reason, message=evaluation.message):
-            _searches_tell(quarantine.problem_locked(evaluation.problem_id), ProblemQuarantined)
+    quarantine.strikes_count(evaluation.problem, reason=reason, message=evaluation.message)
 
 
 def problem_unclear(*, problem: Problem, message: str) -> None:
     """Count a fault of the judge that the problem brought about on another machine, where no evaluation is stored."""
-    with transaction.atomic():
-        if quarantine.strikes_count(problem, reason=UNCLEAR, message=message):
-            _searches_tell(quarantine.problem_locked(problem.pk), ProblemQuarantined)
+    quarantine.strikes_count(problem, reason=UNCLEAR, message=message)
 
 
 def problem_quarantine(*, problem: Problem, reason: str, user: AbstractBaseUser | None, key: str | None = None) -> bool:
@@ -43,10 +40,7 @@ def problem_quarantine(*, problem: Problem, reason: str, user: AbstractBaseUser 
     quarantined before."""
     with transaction.atomic():
         row = quarantine.problem_locked(problem.pk)
-        done = quarantine.problem_quarantine(row, reason=reason, user=user, key=key)
-        if done:
-            _searches_tell(row, ProblemQuarantined, user)
-    return done
+        return quarantine.problem_quarantine(row, reason=reason, user=user, key=key)
 
 
 def problem_release(*, problem: Problem, user: AbstractBaseUser | None, key: str | None = None) -> bool:
@@ -60,6 +54,12 @@ def problem_release(*, problem: Problem, user: AbstractBaseUser | None, key: str
             waiting.release(now=timezone.now(), attempts=0)
             _searches_tell(row, ProblemReleased, user)
     return done
+
+
+@receiver(quarantine.quarantined)
+def _quarantine_told(sender: type[Problem], *, row: Problem, user: AbstractBaseUser | None, **signal: object) -> None:
+    """Whoever quarantined it: an evaluation, a preflight or a person."""
+    _searches_tell(row, ProblemQuarantined, user)
 
 
 def _searches_tell(

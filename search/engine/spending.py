@@ -44,10 +44,18 @@ def calls_add(*, node: Node, calls: Iterable[tuple[int, Call]]) -> None:
 
 def verdict_add(*, node: Node, evaluation: Evaluation, reused: bool, now: datetime) -> None:
     """The device time of a verdict, or what a known one saved, beside the model that was asked first."""
-    first = Proposal.objects.filter(node=node, attempt=1).values_list("model", flat=True).first() or ""
-    model = "" if first in FREE_MODELS else first
     spent = {"reused": 1, "saved_ms": evaluation.wall_ms} if reused else {"device_ms": evaluation.wall_ms}
-    _add(node, now, model, Spending.Kind(node.kind), **spent)
+    _add(node, now, _first_model(node), Spending.Kind(node.kind), **spent)
+
+
+def stopped_add(*, node: Node, device_ms: float, now: datetime) -> None:
+    """The device time of an evaluation that was stopped before its verdict."""
+    _add(node, now, _first_model(node), Spending.Kind(node.kind), device_ms=device_ms)
+
+
+def _first_model(node: Node) -> str:
+    first = Proposal.objects.filter(node=node, attempt=1).values_list("model", flat=True).first() or ""
+    return "" if first in FREE_MODELS else first
 
 
 def recheck_add(*, node: Node, evaluations: Iterable[Evaluation], now: datetime) -> None:

@@ -49,7 +49,7 @@ from search.engine.leases import (
 )
 from search.engine.problems import problem_judged
 from search.engine.sketches import sketch
-from search.engine.spending import proposals_record
+from search.engine.spending import proposals_record, stopped_add
 from search.ledger.limits import Amounts
 from search.proposers import get as get_proposer
 from search.proposers.exchange import parse_reply
@@ -323,7 +323,7 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     node, follow_ups = _claim_for_judging(node_id, owner, clock())
     if node is None:
         return follow_ups
-    problem, device = node.run.problem, node.run.device
+    problem, device, began = node.run.problem, node.run.device, clock()
     try:
         with lease_kept(node_id=node_id, owner=owner), stoppable(lambda: not lease_held(node_id=node_id, owner=owner)):
             bench = bench_for(device)
@@ -337,6 +337,7 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
                 incumbent=incumbent or None,
             )
     except Stopped:
+        _stopped(node, (clock() - began).total_seconds(), clock())
         return []  # withdrawn, queued again or taken over: whoever did it has said what goes on
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
@@ -346,6 +347,13 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
         problem_judged(evaluation=evaluation)
     reused = known and evaluation.nodes.exclude(pk=node.pk).exists()  # not after a crash between verdict and tell
     return step_complete(node=node, owner=owner, evaluation_id=evaluation.pk, reused=reused, clock=clock)
+
+
+def _stopped(node: Node, device_s: float, now: datetime) -> None:
+    """The device was taken all the same."""
+    with transaction.atomic():
+        if run_locked(node.run_id) is not None:
+            stopped_add(node=node, device_ms=device_s * 1e3, now=now)
 
 
 def step_judge_elsewhere(*, node_id: int, clock: Clock = timezone.now) -> list[FollowUp]:

@@ -18,6 +18,7 @@ from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, JudgeError, Outcome, UnclearFault, Verdict
 from search.engine.steps import step_judge
 from search.records.models import Node, Run
+from search.records.queries import events_since
 from tests.judge.evaluations.test_evaluation_cache import FakeBench as Admits
 from tests.pages import client_of
 from tests.search.fakes import FakeBench
@@ -105,6 +106,16 @@ def test_preflights_that_break_a_bound_count_too():
         problem_admit(problem=other, device=device, bench=Admits(AdmissionReport("refused", reason=reason)))
     other.refresh_from_db()
     assert not other.quarantined, "no broken bound, or too slow for this device alone"
+
+
+def test_the_searches_on_a_problem_that_a_preflight_quarantines_say_why_they_wait():
+    run = make_run(steps=1)
+    broken = AdmissionReport("refused", reason="problem.forges", message="it sent a verdict of its own")
+    for _ in range(STRIKES):
+        problem_admit(problem=run.problem, device=make_device(), bench=Admits(broken))
+    assert kinds(run).count("problem.quarantined") == 1
+    told = [event.said for event in events_since(run, 0) if event.kind == "problem.quarantined"]
+    assert "it sent a verdict of its own" in told[0].reason
 
 
 def test_nothing_of_it_is_run(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from io import StringIO
 
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from adaexplore_site.notifications.services import notices
 from judge.batch.command import conduct
-from judge.batch.lines import OutcomeFile, read_job
+from judge.batch.lines import BadLine, OutcomeFile, _closed, read_job, read_outcome
 from judge.batch.models import BatchJob
 from judge.devices.keys import read_key
 from judge.devices.models import Device
@@ -21,6 +22,7 @@ from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from judge.problems.quarantine import STRIKE
+from judge.problems.services import admission_queue
 from judge.problems.views import preflight_start
 from judge.values import AdmissionReport, JudgeError, Outcome, Verdict
 from search.batches.campaigns import CAMPAIGNS, campaign_start
@@ -31,7 +33,7 @@ from search.records.models import Node, Run, RunEvent
 from search.records.queue import FollowUp
 from search.runs.services import run_start
 from tests.judge.batch.test_batch_run import FakeBench
-from tests.judge.batch_makers import passed
+from tests.judge.batch_makers import SEALED, passed, tells_sealed
 from tests.pages import client_of
 from tests.search.makers import Worker, make_problem, make_run
 
@@ -48,9 +50,14 @@ class There(FakeBench):
     def __init__(self, *answers: object) -> None:
         super().__init__(*answers)
         self.asked: list = []
+        self.seeds: list[str] = []
 
     def admit(self, problem, *, limits):
         return ADMITTED
+
+    def seal(self, problem, *, seed, limits):
+        self.seeds.append(seed)
+        return SEALED
 
     def evaluate(self, job):
         self.asked.append(job)
@@ -172,6 +179,54 @@ def test_a_preflight_leaves_as_a_job_and_its_report_admits_the_problem(road) -> 
     assert check.usable and check.report["environment"]["batch"]["signed"] is True
     assert not road.export()
     run_start(problem=problem, device=road.device, proposer="builtin", steps=1)
+
+
+def test_a_preflight_there_derives_the_sealed_cases_of_every_later_job(road) -> None:
+    problem, bench = make_problem("fresh"), There()
+    preflight_start(problem, road.device)
+    (sent,) = road.export()
+    assert sent.seal
+    road.there(bench)
+    outcome = (road.folder / "out.jsonl").read_text()
+    assert bench.seeds[0] not in (road.folder / "jobs.jsonl").read_text(), "the seed is drawn there"
+    assert tells_sealed(outcome) and not tells_sealed(road.back())
+    problem.refresh_from_db()
+    found = problem.sealed_set(None)
+    assert (found.seed, found.as_cases()) == (bench.seeds[0], SEALED)
+    entry = problem.report_for(road.device.name)
+    assert not tells_sealed(json.dumps(entry)) and "sealed" in {stage["name"] for stage in entry["stages"]}
+    make_run(device=road.device, problem=problem, steps=1)
+    Worker().work([FollowUp("advance", Run.objects.get().pk)])
+    (job,) = road.export()
+    assert job.job.problem.sealed == SEALED and not job.seal
+    admission_queue(problem=problem, device=road.device)
+    assert not next(one for one in road.export() if one.preflight).seal, "there are some, and nobody has seen them"
+
+
+def test_where_no_sealed_cases_come_back_the_preflight_says_so(road) -> None:
+    class Fails(There):
+        def seal(self, problem, *, seed, limits):
+            raise JudgeError("its child died")
+
+    problem = make_problem("fresh")
+    preflight_start(problem, road.device)
+    assert "admitted" in road.trip(Fails())
+    problem.refresh_from_db()
+    assert problem.sealed_set(None) is None
+    (stage,) = [one for one in problem.report_for(road.device.name)["stages"] if one["name"] == "sealed"]
+    assert stage["state"] == "warned" and "the judge failed to derive them" in stage["detail"]
+
+
+@pytest.mark.parametrize("sealed", [{"seed": "short", "cases": []}, {"seed": "ab" * 16, "cases": [{}] * 65}, []])
+def test_sealed_cases_of_another_form_are_refused(road, sealed) -> None:
+    preflight_start(make_problem("fresh"), road.device)
+    road.export()
+    road.there(There())
+    key = read_key(key_path(road.device.name))
+    body = json.loads((road.folder / "out.jsonl").read_text()) | {"sealed": sealed}
+    body.pop("mac")
+    with pytest.raises(BadLine, match="no complete outcome"):
+        read_outcome(_closed(body, key), {key.device: key})
 
 
 def test_a_preflight_that_the_judge_cannot_do_there_is_tried_again_and_then_failed(road) -> None:

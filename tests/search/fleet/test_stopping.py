@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from adaexplore_site.core.models import AuditEntry
@@ -9,6 +11,7 @@ from judge.bench.processes.stopping import look
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from search.engine.steps import step_propose, step_reserve
+from search.ledger.models import Spending
 from search.records.models import Node, Run
 from tests.pages import client_of
 from tests.search.fakes import FakeBench, ScriptedProposer
@@ -59,6 +62,19 @@ def test_one_that_runs_ends_without_a_verdict_and_its_step_is_made_anew():
     run.refresh_from_db()
     assert run.state == "finished" and [node.number for node in told(run)] == [2, 3]
     assert Evaluation.objects.count() == 2 and Device.objects.get().faults == 0
+
+
+def test_the_device_time_of_a_stopped_evaluation_is_booked():
+    class Slow(Interrupted):
+        def evaluate(self, job, *, progress=None):
+            if not self.jobs:
+                worker.now += timedelta(seconds=7)
+            return super().evaluate(job, progress=progress)
+
+    worker = Worker(bench=Slow())
+    run = worker.run(make_run(steps=1))
+    assert sum(Spending.objects.filter(run=run).values_list("device_ms", flat=True)) == 7000.0
+    assert not Evaluation.objects.exists()
 
 
 def test_one_that_waits_is_never_judged():
