@@ -1,7 +1,6 @@
 # title: GELU with a bias as a torch.autograd.Function, backward in two kernels
 # problem: bias_gelu
 # policy: {"gradients": "all", "library": "refuse"}
-# quick: yes
 # expect: pass
 import torch
 import triton
