@@ -21,7 +21,7 @@ from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
 from judge.bench.processes.inspection import Seen
 from judge.bench.subjects.subject import Subject
-from judge.bench.timing import measured
+from judge.bench.timing import enough
 from judge.values import BASELINES, Outcome
 from tests.judge.bench_problems import PROBLEM, SAME
 from tests.judge.replies import COUNTED, HONEST, KERNEL, TUNED
@@ -84,7 +84,7 @@ class Bench:
         monkeypatch.setattr(subjects, "ask_for", lambda boss, wanted, timeout: wanted)
         monkeypatch.setattr(subjects.Subjects, "_contact", lambda owner, name, mode: self._contact(owner, name, mode))
         monkeypatch.setattr(setting, "look", lambda boss, name, timeout: Seen((), (), ()))
-        monkeypatch.setattr(measured, "ENOUGH_S", 0.0)
+        monkeypatch.setattr(enough, "ENOUGH_S", 0.0)
 
     def _contact(self, owner: Any, name: str, mode: Any) -> Contact:
         ours, theirs = socket.socketpair()

@@ -7,6 +7,7 @@ slices whenever it is compared with, and memory given back before another proces
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -97,5 +98,5 @@ class MemoryPlan:
         return {
             **{f"{name}_bytes": size for name, size in sizes.items()},
             "lean": self.lean,
-            "room_bytes": int(self.room),
+            "room_bytes": int(self.room) if math.isfinite(self.room) else None,
         }
