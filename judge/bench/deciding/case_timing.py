@@ -173,15 +173,14 @@ class CaseTiming:
             lock=self.lock,
             introduce=lambda name: guarded(TIMING, partial(setting.subjects.ready, name, reference, question)),
             placing=setting.subjects.timed,
-            begin=lambda name: setting.subjects.begin(name, reference, question),
+            begin=lambda names: setting.subjects.begin(names, reference, question),
             precision=reference.policy.precision.value,
             part=True,
             gate=False,
         )
         try:
-            with stage.alone(suffix=suffix, rival=rival):
-                found = stage.measure(suffix=suffix, rival=rival)
-                return stage.trust(found, suffix=suffix) if trusted else found
+            found = stage.measure(suffix=suffix, rival=rival)
+            return stage.trust(found, suffix=suffix) if trusted else found
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise Unfit("there is too little memory to time it beside the reference") from error
 

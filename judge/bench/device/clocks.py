@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from judge.bench.device import nvml
+from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.warm_up import warm_up
 
 IDLE_SYNC_US = 30.0  # a device-wide wait takes less than this when nothing is left to do and the processor is free
@@ -126,7 +128,7 @@ def empty_us(device: str, calls: int = 9) -> float:
 
 
 QUIET_KERNEL_US = 8.0  # an idle GPU starts and ends a tiny kernel in 2 us; with somebody's context in the way, in 30
-QUIET_WAIT_S = 6.0
+QUIET_WAIT_S, QUIET_PAUSE_S = 6.0, 0.1
 
 
 def tiny_kernel_us(device: str, count: int = 20) -> float:
@@ -161,6 +163,37 @@ def wait_until_quiet(
     while tell(device) > QUIET_KERNEL_US and time.monotonic() - started < QUIET_WAIT_S:
         time.sleep(0.05)
     return time.monotonic() - started
+
+
+@contextmanager
+def quiet_and_alone(
+    lock: GpuLock,
+    device: str,
+    tell: Callable[[str], bool] = is_quiet,
+    warm_up: Callable[[str], object] = warm_up,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[float]:
+    """Inside `lock.shared()`: have the GPU alone for the block, from a quiet moment on. Seconds that took are yielded.
+
+    While it is not quiet others may use it, for QUIET_WAIT_S; then it is taken as it is. Waiting for others is no part
+    of these seconds.
+    """
+    waited_s = 0.0
+    while True:
+        with lock.alone():
+            began = clock()
+            warm_up(device)
+            quiet = tell(device)
+            waited_s += clock() - began
+            if quiet or waited_s >= QUIET_WAIT_S:
+                lock.use.quiet_s += waited_s
+                yield waited_s
+                return
+        with lock.left():
+            began = clock()
+            sleep(QUIET_PAUSE_S)
+            waited_s += clock() - began
 
 
 class SmClock:

@@ -64,7 +64,9 @@ def draw_ahead(measurement: Measurement, claimed_us: float) -> None:
     """Draw content for bursts of such a call, as far as AHEAD_BYTES, while others may have the GPU, too."""
     terms = CPU if measurement.reference.device == "cpu" else GPU
     calls = _wanted(terms, claimed_us)
-    both_sides = 2 * (calls + terms.least * (calls + _fewer(calls)))  # what bursts are announced with, and are given
+    both_sides = 2 * (
+        calls + terms.least_for(claimed_us) * (calls + _fewer(calls))
+    )  # what bursts are announced with, and are given
     drawn = sum(_nbytes(content) for content in measurement.ahead)
     for _ in range(both_sides - len(measurement.ahead)):
         content = _drawn(measurement)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from judge.bench.device.clocks import SmClock, wait_until_quiet
+from judge.bench.device.clocks import SmClock, quiet_and_alone
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import kept_blocks
 from judge.bench.exchange.arenas import JITTER, Slot
@@ -196,10 +196,9 @@ class Measurement:
         """
         self.warm(sides)
         seen = Circumstances()
-        with lock.alone(), self.placing([side.contact.name for side in sides]) as placed:
-            seen.cores = placed.where
-            seen.waited_s = wait_until_quiet(self.reference.device)
-            lock.use.quiet_s += seen.waited_s
+        names = [side.contact.name for side in sides]
+        with quiet_and_alone(lock, self.reference.device) as waited_s, self.placing(names) as placed:
+            seen.cores, seen.waited_s = placed.where, waited_s
             self._settle(sides)
             started = time.monotonic()
             while not (stopped := self._enough(sides, rival, time.monotonic() - started)):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.bench.device.clocks import LONGEST_HOLD_US, WallClock, empty_us, make_clock, wait_until_quiet
+from judge.bench.device.clocks import LONGEST_HOLD_US, WallClock, empty_us, make_clock, quiet_and_alone
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.exchange.contact import Contact, SubjectFailed
@@ -242,8 +242,8 @@ class TimingStage:
         candidate, eager = self._sides["candidate"], self._sides["eager"]
         draw_ahead(self.measurement, claimed_us)
         try:
-            with self.lock.alone(), self.measurement.placing([candidate.contact.name, eager.contact.name]):
-                self.lock.use.quiet_s += wait_until_quiet(self.device)
+            names = [candidate.contact.name, eager.contact.name]
+            with quiet_and_alone(self.lock, self.device), self.measurement.placing(names):
                 trusted = trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
             self.measurement.check_taken()
             return trusted

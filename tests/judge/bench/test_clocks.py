@@ -11,8 +11,8 @@ import torch
 
 from judge.bench.device import clocks
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us, graph_copy_us, nominal_bytes_per_us
-from judge.bench.device.clocks import SmClock, WallClock, left_over_us, wait_until_quiet
-from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.device.clocks import SmClock, WallClock, left_over_us, quiet_and_alone, wait_until_quiet
+from judge.bench.device.gpu_lock import GpuLock, GpuUse
 from judge.bench.device.warm_up import highest_mhz, sm_mhz, warm_up
 from judge.bench.runner import Bench
 
@@ -47,6 +47,40 @@ def test_a_gpu_that_never_gets_quiet_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr(clocks.time, "monotonic", lambda: sum(slept))
     waited_s = wait_until_quiet("cuda:0", lambda device: 40.0, awake)
     assert clocks.QUIET_WAIT_S <= waited_s < clocks.QUIET_WAIT_S + 0.1
+
+
+class Lock:
+    """Writes down how the GPU is held."""
+
+    def __init__(self) -> None:
+        self.use, self.said = GpuUse(), []
+
+    @contextmanager
+    def alone(self):
+        self.said.append("alone")
+        yield
+        self.said.append("shared")
+
+    @contextmanager
+    def left(self):
+        self.said.append("left")
+        yield
+        self.said.append("back")
+
+
+@pytest.mark.parametrize(("noisy", "cycles"), [(0, 0), (2, 2), (1000, 6)])
+def test_others_may_use_a_gpu_that_is_not_quiet_until_it_is_or_long_enough(monkeypatch, noisy, cycles):
+    lock, told, now = Lock(), iter([False] * noisy + [True]), [0.0]
+    monkeypatch.setattr(clocks, "QUIET_PAUSE_S", 1.0)
+
+    def sleep(seconds: float) -> None:
+        assert lock.said[-1] == "left"
+        now[0] += seconds
+
+    with quiet_and_alone(lock, "cuda:0", lambda device: next(told), awake, lambda: now[0], sleep) as waited_s:
+        lock.said.append("measured")
+    assert lock.said == ["alone", "shared", "left", "back"] * cycles + ["alone", "measured", "shared"]
+    assert waited_s == lock.use.quiet_s == pytest.approx(clocks.QUIET_PAUSE_S * cycles)
 
 
 def test_the_processor_is_not_asked_for_quiet():

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.arenas import Slot
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, ordered, packed
@@ -33,9 +32,9 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
     sides = [Runner(SimpleNamespace(name=name, warm=False), None, name == "A") for name in names]
 
     @contextmanager
-    def alone():
-        did.append("alone")
-        yield
+    def quiet(lock, device):
+        did.append(f"alone, quiet {device}, {lock}")
+        yield 0.25
         did.append("shared")
 
     def together(block):
@@ -51,7 +50,7 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
 
     times, clocks = iter([100.0, *(101.0 + n for n in range(99))]), iter(given.get("clocks", [7] * 99))
     monkeypatch.setattr(measured.time, "monotonic", lambda: next(times))
-    monkeypatch.setattr(measured, "wait_until_quiet", lambda device: did.append(f"quiet {device}") or 0.25)
+    monkeypatch.setattr(measured, "quiet_and_alone", quiet)
     own = Measurement.__new__(Measurement)
     own.reference, own.rng = SimpleNamespace(device="cuda:1"), random.Random(3)
     reasons = iter([1, 4, *[0] * 99])
@@ -60,16 +59,14 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
     )  # fmt: skip
     own._warm = lambda side: did.append(f"warm {side.contact.name}")
     own._together, own._enough = together, enough
-    lock = SimpleNamespace(alone=alone, use=GpuUse())
-    seen = own.run(sides, lock, rival=given.get("rival"))
-    assert lock.use.quiet_s == 0.25
+    seen = own.run(sides, "lock", rival=given.get("rival"))
     monkeypatch.undo()
     return did, seen, sides
 
 
 def test_everybody_is_warm_before_the_gpu_is_taken_and_it_is_quiet_before_the_first_pair(monkeypatch):
     did, seen, _ = ran(monkeypatch, "AB", 2, rival="the best")
-    assert did[:4] == ["warm A", "warm B", "alone", "quiet cuda:1"] and did[-1] == "shared"
+    assert did[:3] == ["warm A", "warm B", "alone, quiet cuda:1, lock"] and did[-1] == "shared"
     assert [step[1] for step in did if step[0] == "enough"] == [1.0, 2.0, 3.0], "from when it is quiet"
     assert (seen.waited_s, seen.throttled, seen.clocks_mhz, seen.dropped) == (0.25, 5, [7, 7], 0)
 
@@ -100,16 +97,16 @@ def gapped(host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds:
 
     own._together, own._warm = together, lambda side: None
     own._enough = lambda sides, rival, elapsed_s: "enough" if len(sides[0].samples_us) == 2 * rounds else ""
-    return asked, (own.run(sides, SimpleNamespace(alone=nullcontext, use=SimpleNamespace(quiet_s=0.0))), sides, own)
+    return asked, (own.run(sides, None), sides, own)
 
 
 def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gaps_between_them(monkeypatch):
-    monkeypatch.setattr(measured, "wait_until_quiet", lambda device: 0.0)
+    monkeypatch.setattr(measured, "quiet_and_alone", lambda lock, device: nullcontext(0.0))
     asked, (seen, sides, own) = gapped(300.0)
     assert asked == [False] * measured.SCOUTED + [True] * (measured.SETTLING + 8)
     assert seen.gaps and own.gaps and seen.clocks_mhz == [7] * 4, "of what was dropped no clock is kept"
     assert [side.samples_us for side in sides] == [[300.0] * 8] * 2 and len(sides[0].wall_us) == 8
-    own.run(sides, SimpleNamespace(alone=nullcontext, use=SimpleNamespace(quiet_s=0.0)))
+    own.run(sides, None)
     assert asked[-measured.SETTLING - 8 :] == [True] * (measured.SETTLING + 8), "and so is whoever comes afterwards"
 
 
@@ -119,7 +116,7 @@ def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gap
     ids=["short", "works longer", "on the processor"],
 )
 def test_gaps_are_left_out_of_short_calls_and_of_those_that_work_longer(monkeypatch, calls):
-    monkeypatch.setattr(measured, "wait_until_quiet", lambda device: 0.0)
+    monkeypatch.setattr(measured, "quiet_and_alone", lambda lock, device: nullcontext(0.0))
     asked, (seen, _, own) = gapped(**calls)
     assert asked == [False] * 8 and not seen.gaps and not own.gaps
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.claims import Timed
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.rows import Described
@@ -586,9 +585,9 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     said: list[object] = []
 
     @contextmanager
-    def alone():
-        said.append("alone")
-        yield
+    def quiet(lock, device):
+        said.append(f"{lock}: alone, quiet {device}")
+        yield 0.25
         said.append("shared")
 
     def told(measurement, candidate, eager, rng, claimed_us):
@@ -597,7 +596,7 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
             raise SubjectFailed("candidate", "died", "burst", "")
         return "a time"
 
-    monkeypatch.setattr(stage, "wait_until_quiet", lambda device: said.append(f"quiet {device}") or 0.25)
+    monkeypatch.setattr(stage, "quiet_and_alone", quiet)
     monkeypatch.setattr(stage, "trusted_time", told)
     own = Stage()
     mine, theirs = (SimpleNamespace(contact=SimpleNamespace(name=name)) for name in ("candidate#2", "eager#2"))
@@ -606,14 +605,13 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     )
     monkeypatch.setattr(stage, "draw_ahead", lambda measurement, claimed_us: said.append(f"drawn for {claimed_us}"))
     own._sides, own.lock, own.measurement, own.rng = (
-        {"candidate": mine, "eager": theirs}, SimpleNamespace(alone=alone, use=GpuUse()), measurement, 4,
+        {"candidate": mine, "eager": theirs}, "lock", measurement, 4,
     )  # fmt: skip
     assert TimingStage._trusted(own, 5.0) == "a time"
     called = (measurement, mine, theirs, 4, 5.0)
     assert said == [
-        "drawn for 5.0", "alone", ["candidate#2", "eager#2"], "quiet cuda:0", called, "shared", "checked",
+        "drawn for 5.0", "lock: alone, quiet cuda:0", ["candidate#2", "eager#2"], called, "shared", "checked",
     ], "what needs no quiet is done before and after"  # fmt: skip
-    assert own.lock.use.quiet_s == 0.25
     with pytest.raises(Ended) as caught:
         TimingStage._trusted(own, -1.0)
     assert (caught.value.verdict, caught.value.stage, caught.value.reason) == (Verdict.CRASHED, "timing", "run.died")
