@@ -312,7 +312,7 @@ def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
     return [
         (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
         for name, value in found.items()
-        if name not in {"sandbox", "children", "numerics", "baselines"} and value is not None
+        if name not in {"sandbox", "children", "numerics", "baselines", "process_luck"} and value is not None
     ]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from judge.bench.audit.audit import CHILDREN as AUDITING
 from judge.bench.deciding.case_timing import CaseTiming
 from judge.bench.device.luck import Luck
 from judge.bench.judging.subjects import Subjects
-from judge.bench.timing.pairs import published
+from judge.bench.processes.baselines import LUCK
+from judge.bench.timing.pairs import learned, published
 from judge.bench.timing.stage import Measured, TimingStage
 
 NUMBERS = (2, 3)  # of the fresh sets of children; the last one only for a narrow win
@@ -49,6 +53,12 @@ def confirmed(
     if wins:
         seen[-1].findings += stage.parts(seen[-1])
     return seen, wins
+
+
+def told(stage: TimingStage, seen: list[Measured], known: Luck | None) -> tuple[Measured, dict[str, Any]]:
+    """What is published of the measurements, and for the environment what they tell of the luck of processes."""
+    new = learned(seen) if stage.gaps else None
+    return published(seen, gaps=stage.gaps, known=known), {} if new is None else {LUCK: asdict(new)}
 
 
 def _open(told: Measured, number: int) -> bool:

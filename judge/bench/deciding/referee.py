@@ -21,6 +21,7 @@ from judge.bench.deciding.memory_account import LACKING, MemoryAccount
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.device.luck import Luck
 from judge.bench.exchange import seal
 from judge.bench.exchange.claims import Chosen, Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
@@ -39,7 +40,6 @@ from judge.bench.judging.subjects import Subjects, guarded
 from judge.bench.processes.child import Assignment
 from judge.bench.timing.counted import check_compiled
 from judge.bench.timing.modelled import fixed_seed, modelled
-from judge.bench.timing.pairs import published
 from judge.bench.timing.parts import modelled_parts
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.values import BASELINES, CaseRecord, Finding, JudgeError, Outcome, Policy, Speedup, Verdict
@@ -369,10 +369,11 @@ class Referee:
             found = self.weighted.over(found, first.family)
             if may_be_best := self._may_be_best(found):
                 found = self.weighted.together(stage.trust(found))
-        seen = [found]
+        seen, luck = [found], Luck.read(self.payload.get("luck"))
         if may_be_best:
-            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects, weighted=self.weighted)
-        found = published(seen, gaps=stage.gaps)
+            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects, luck, self.weighted)
+        found, learned = confirming.told(stage, seen, luck)
+        self.environment |= learned
         self.timing, self.timed = stage, found
         self.findings += found.findings
         self.environment |= gpu.facts(self.device)

@@ -17,6 +17,7 @@ from judge.values import SpeedCall, Speedup
 
 NORMAL = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard deviations to either end of an interval
 DOUBTFUL = 1.5
+MOST_DF = 40.0  # of what is remembered of a problem: a device may change
 STEPS = 400  # of the integral below, an even number
 
 
@@ -30,6 +31,14 @@ class Luck:
     def __post_init__(self) -> None:
         if not (self.df > 0 and self.variance >= 0 and math.isfinite(self.df + self.variance)):
             raise ValueError("a variance is not negative, and degrees of freedom are positive")
+
+    @classmethod
+    def read(cls, row: object) -> Luck | None:
+        """From JSON that another process wrote; None for anything that is no luck."""
+        try:
+            return cls(float(row["df"]), float(row["variance"]))  # type: ignore[index]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
 
     def joined(self, other: Luck, most: float = math.inf) -> Luck:
         """Both together; no more than `most` degrees of freedom are kept, so that what is new keeps a weight."""

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from judge.bench.device.luck import MOST_DF, Luck
 from judge.bench.processes.artefacts import copy_kernels, give_kernels, read_json, write_json
 from judge.bench.processes.children import folder_mode
 from judge.bench.processes.plain_files import tree
@@ -22,6 +23,7 @@ from judge.values import ALTERNATIVES, Job, Outcome, ProblemSpec, Subject, Timin
 
 MOST_FILES, MOST_BYTES, MOST_DEPTH = 4000, 512 << 20, 8
 KEPT_BYTES = 4 << 30
+LUCK = "process_luck"  # of an outcome's environment: what its pairs of processes differed by
 _NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]{0,200}")
 
 
@@ -45,6 +47,16 @@ class Baselines:
         folder = self._folder(problem, timing.subject)
         folder.mkdir(exist_ok=True)
         write_json(folder / "time.json", dataclasses.asdict(timing))
+
+    def luck(self, problem: ProblemSpec) -> Luck | None:
+        """How far processes of this problem were apart, or None."""
+        return Luck.read(read_json(self._folder(problem, Subject.EAGER) / "luck.json"))
+
+    def keep_luck(self, problem: ProblemSpec, luck: Luck) -> None:
+        """Remember it in place of what was known."""
+        folder = self._folder(problem, Subject.EAGER)
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "luck.json", dataclasses.asdict(luck))
 
     def forget(self, problem: ProblemSpec) -> None:
         """Measure again, e.g. because the device has drifted; compiled code stays."""
@@ -104,12 +116,26 @@ class KnownTimes:
         self._store = store
         # Without a store, what was measured; None: it cannot run this problem.
         self._seen: dict[tuple[str, str | None, Subject], Timing | None] = {}
+        self._luck: dict[tuple[str, str | None], Luck] = {}
 
     def time(self, problem: ProblemSpec, subject: Subject) -> Timing | None:
         """From an earlier evaluation on this device; None where nobody has measured it."""
         store = self._store()
         seen = self._seen.get((problem.hash, problem.case, subject))
         return seen or (store.time(problem, subject) if store is not None else None)
+
+    def luck(self, problem: ProblemSpec) -> Luck | None:
+        """What earlier evaluations saw of the luck of processes with this problem."""
+        store = self._store()
+        return self._luck.get((problem.hash, problem.case)) if store is None else store.luck(problem)
+
+    def _learn(self, problem: ProblemSpec, new: Luck) -> None:
+        known, store = self.luck(problem), self._store()
+        luck = new if known is None else known.joined(new, MOST_DF)
+        if store is None:
+            self._luck[problem.hash, problem.case] = luck
+        else:
+            store.keep_luck(problem, luck)
 
     def unknown(self, problem: ProblemSpec, subject: Subject) -> bool:
         """Whether nobody has tried yet."""
@@ -120,6 +146,8 @@ class KnownTimes:
         problem = job.problem
         if outcome.verdict is not Verdict.PASS or not outcome.timings:
             return
+        if new := Luck.read(outcome.environment.get(LUCK)):
+            self._learn(problem, new)
         store = self._store()
         said = outcome.environment.get("baselines")
         noted = said if isinstance(said, dict) else {}

@@ -262,6 +262,7 @@ class EvaluationPlan(Listening):
                 for name, timing in known.items()
                 if timing is not None
             },
+            "luck": asdict(luck) if (luck := self.bench.times.luck(self.job.problem)) is not None else None,
             "beside_best": [one.name for one in self._beside_best],
             "ahead": self.ahead,
             "beat": self.job.beat,

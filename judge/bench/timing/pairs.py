@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from judge.bench.device.luck import OF_LAUNCHES, OF_WORK, Luck, apart, contradictory, luck_of, over_processes
+from judge.bench.device.luck import MOST_DF, OF_LAUNCHES, OF_WORK, Luck, apart, contradictory, luck_of, over_processes
 from judge.bench.timing.stage import Measured
 from judge.values import Finding, SpeedCall, Speedup
-
-MOST_DF = 40.0  # of what is remembered of a problem: a device may change
 
 
 def published(seen: Sequence[Measured], *, gaps: bool, known: Luck | None = None) -> Measured:
@@ -47,6 +45,6 @@ def _told(name: str, pairs: Sequence[Speedup], told: Speedup) -> Finding:
 
 def learned(seen: Sequence[Measured]) -> Luck | None:
     """What these measurements tell about the luck of processes with this problem: against the best so far where there
-    is one, else against eager."""
+    is one, else against eager. None where too few of them count."""
     name = "speedup" if any(one.rival is None for one in seen) else "rival"
     return luck_of([ratio.value for one in seen[1:] if (ratio := getattr(one, name)) is not None])

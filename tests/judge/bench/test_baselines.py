@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from adaexplore_site import settings
+from judge.bench.device.luck import MOST_DF
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.reports import Doing
 from judge.bench.judging.completion import Ended, of_subject
 from judge.bench.processes import baselines
-from judge.bench.processes.baselines import Baselines, KnownTimes
+from judge.bench.processes.baselines import LUCK, Baselines, KnownTimes
 from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.processes.subject_starter import MODES, Mode
@@ -118,6 +119,42 @@ def test_every_baseline_has_a_name_a_subject_and_a_place_of_its_own():
         fault = of_subject(SubjectFailed(f"{name}#2", "exception", "timed", "no"), "timing")
         assert isinstance(fault, Ended) and fault.reason == "problem.raises"
         assert hasattr(settings, one.setting or "DEBUG")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_luck_of_processes_is_remembered_by_problem_and_joined(store, kept):
+    known = KnownTimes(lambda: store if kept else None)
+    job = Job("one", PROBLEM, "class ModelNew: ...")
+
+    def told(row: object) -> None:
+        known.remember(job, dataclasses.replace(passed(TIME), environment={LUCK: row}))
+
+    told({"df": 3, "variance": 0.01})
+    told({"df": 1, "variance": 0.05})
+    again = KnownTimes(lambda: store) if kept else known
+    found = again.luck(PROBLEM)
+    assert found is not None and (found.df, found.variance) == (4, pytest.approx(0.02))
+    assert again.luck(OTHER) is None
+    for broken in (
+        None,
+        3,
+        {},
+        {"df": 1},
+        {"df": 0, "variance": 1},
+        {"df": 1, "variance": "nan"},
+        {"df": [], "variance": 1},
+    ):
+        told(broken)
+    assert again.luck(PROBLEM) == found, "what is no luck changes nothing"
+    for _ in range(20):
+        told({"df": 30, "variance": 0.04})
+    most = again.luck(PROBLEM)
+    assert most is not None and most.df == MOST_DF
+    bench = SimpleNamespace(
+        device="cuda:0", times=again, alternatives=True, kept_referees=SimpleNamespace(most=0),
+        cores=CorePlan(why="not divided: a test"),
+    )  # fmt: skip
+    assert EvaluationPlan(bench, job)._questions()["luck"] == dataclasses.asdict(most)
 
 
 def test_a_time_is_asked_for_once_and_only_as_the_table_says():

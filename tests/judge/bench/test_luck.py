@@ -137,6 +137,16 @@ def test_the_luck_of_processes_is_learned_from_the_measurements_that_count():
     assert narrow.rival is not None and wide.rival is not None and narrow.rival.low > wide.rival.low
 
 
+def test_only_what_waits_for_launches_is_learned_from():
+    seen = [measured(1.2), measured(1.0), measured(1.1)]
+    for gaps in (True, False):
+        found, noted = confirming.told(SimpleNamespace(gaps=gaps), seen, None)
+        new = learned(seen)
+        assert noted == ({"process_luck": {"df": new.df, "variance": new.variance}} if gaps and new else {})
+        assert found.rival is not None and found.rival.value == published(seen, gaps=gaps).rival.value
+    assert confirming.told(SimpleNamespace(gaps=True), seen[:1], None)[1] == {}
+
+
 # -- a kernel against itself --
 
 
