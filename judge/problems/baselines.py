@@ -18,7 +18,7 @@ def baselines_stage(problem: ProblemSpec, *, bench: Bench, limits: Limits) -> St
     except JudgeError:
         return _stage(started, "warned", "the judge failed to time them; they are timed with the first best kernel")
     said = ", ".join(f"{_LABELS[one.subject]} {one.median_us:,.0f} µs" for one in found)
-    return _stage(started, "ok", said or "none had to be timed")
+    return _stage(started, "ok", said or "none is left to time, or they wait for the first best kernel")
 
 
 def _stage(started: float, state: str, detail: str) -> StageRecord:

@@ -36,6 +36,7 @@ LABELS = {
     "baseline": _("Eager baseline"),
     "cases": _("Every declared case runs"),
     "sealed": _("Sealed cases are derived"),
+    "baselines": _("Other baselines are timed"),
 }
 
 
@@ -49,7 +50,7 @@ def stage_lines(check: Preflight) -> list[dict[str, Any]]:
     if not check.unfinished and check.state != "new":
         return done
     seen = {row["name"] for row in check.stages}
-    left_out = {"import"} | (set() if check.device.is_gpu else {"baseline"})
+    left_out = {"import"} | (set() if check.device.is_gpu else {"baseline", "baselines"})
     left_out |= {"gradients"} if check.problem.gradients is Gradients.NONE else set()
     order = [name for name in LABELS if name not in left_out]
     last = max((place for place, name in enumerate(order) if name in seen), default=-1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from judge.bench.device.statistics import timing_of
-from judge.problems.services import problem_admit
+from judge.problems.preflight import preflight
+from judge.problems.services import admission_queue, problem_admit
+from judge.templatetags.stages import stage_lines
 from judge.values import AdmissionReport, JudgeError, Subject
 from tests.judge.gpu_rows import gpu
 from tests.search.fakes import FakeBench
@@ -54,3 +57,15 @@ def test_nothing_is_timed_for_what_is_not_admitted_or_only_modelled():
     problem_admit(problem=make_problem(), device=gpu(), bench=refused)
     problem_admit(problem=make_problem("other"), device=make_device(), bench=modelled)
     assert refused.asked == modelled.asked == []
+
+
+def test_its_stage_has_a_name_and_comes_on_gpus_only():
+    row = make_problem()
+    problem_admit(problem=row, device=gpu(), bench=TimingBench())
+    row.refresh_from_db()
+    (line,) = [one for one in stage_lines(preflight(row, gpu(), now=timezone.now())) if "297" in one["detail"]]
+    assert line["label"] == "Other baselines are timed"
+    for device, wanted in ((gpu(), True), (make_device(), False)):
+        admission_queue(problem=row, device=device)
+        lines = stage_lines(preflight(row, device, now=timezone.now()))
+        assert any(one["label"] == "Other baselines are timed" for one in lines) is wanted
