@@ -67,7 +67,8 @@ def honest_jobs(count: int, kind: str) -> list[Job]:
     """Small honest kernels, each with a problem of its own, every pass of which is audited."""
     found: list[Job] = []
     for entry in entries():
-        if entry.corpus is Corpus.HONEST and kind in entry.benches and entry.timing and entry.audit:
+        usual = entry.timing and entry.audit and entry.limits.wall_s == Limits().wall_s  # spares are of one kind
+        if entry.corpus is Corpus.HONEST and kind in entry.benches and usual:
             case = entry.problem.case or case_for(kind, declared_cases(entry.problem.source))
             source = f"{entry.problem.source}\n# {len(found)}\n"
             problem = dataclasses.replace(entry.problem, case=case, source=source)
