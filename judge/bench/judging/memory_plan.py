@@ -8,6 +8,7 @@ slices whenever it is compared with, and memory given back before another proces
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -71,11 +72,11 @@ class MemoryPlan:
     def lean(self) -> bool:
         return self.whole > SHARE * self.room
 
-    @property
-    def by_turns(self) -> bool:
-        """Whether two children that keep what a forward takes, beside the referee at work, are too much."""
-        beside = 2 * (self.arena + self.state + self.forward) + self.inputs + 2 * self.outputs + self.slice_bytes
-        return self.lean and beside > MOST * self.room
+    def by_turns(self, taken: Sequence[int]) -> bool:
+        """Whether children that keep what their calls took (bytes of each, as far as it has said), or what a forward of
+        the reference takes, are too much beside the referee at work."""
+        kept = sum(self.arena + self.state + max(each, self.forward) for each in taken)
+        return self.lean and kept + self.inputs + 2 * self.outputs + self.slice_bytes > MOST * self.room
 
     @property
     def slice_bytes(self) -> float:

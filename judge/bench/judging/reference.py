@@ -271,6 +271,10 @@ class Reference:
         self.plan = MemoryPlan.of(packed(inputs)[1], answer.outputs, list(state.values()), taken, room)
         return answer
 
+    def by_turns(self, taken: list[int]) -> bool:
+        """As the plan says, of children that took so many bytes."""
+        return self.plan is not None and self.plan.by_turns(taken)
+
     def relieve(self) -> None:
         """Leave what is not in use to other processes, where memory is short."""
         if self.lean:

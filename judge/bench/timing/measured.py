@@ -149,8 +149,8 @@ class Measurement:
         expected = first.expected
         found = cls(reference, expected.allowed, case, budget_s, rng, beat)
         found.family, found.state = first.family, first.state
-        if reference.lean and reference.plan is not None:
-            found.lean, found.spares, found._layout = True, reference.plan.by_turns, expected.metas
+        if reference.lean:
+            found.lean, found._layout = True, expected.metas
         found.by_chance = any(isinstance(limit, ByChance) for limit in expected.allowed)
         found.drawn = frozenset(number for number in expected.random if eligible(expected, number))
         return found
@@ -194,6 +194,7 @@ class Measurement:
 
         `lock` is held as shared. Raises Ended, JudgeError for a baseline, SubjectFailed for the best so far.
         """
+        self.spares = self.lean and self.reference.by_turns([side.contact.peak_bytes for side in sides])
         self.warm(sides)
         seen = Circumstances()
         names = [side.contact.name for side in sides]

@@ -14,6 +14,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from judge.bench.admission.every_question import questions as every_question
+from judge.bench.admission.stages import _refusal
+from judge.bench.deciding import memory_account as accounting
+from judge.bench.deciding.memory_account import MemoryAccount
 from judge.bench.device import memory
 from judge.bench.exchange import parts
 from judge.bench.exchange.arenas import Arena, Arenas
@@ -28,7 +32,7 @@ from judge.bench.judging.reference import Reference
 from judge.bench.judging.slices import answered
 from judge.bench.judging.subjects import Subjects
 from judge.bench.runner import Bench
-from judge.values import DEFAULT_POLICY, Audit, Job, Limits, Outcome, ProblemSpec, Verdict
+from judge.values import DEFAULT_POLICY, Audit, Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.rounds_bench import problem
 
 SWISH = problem("v = x[0] * 0.5 + 1.0\nreturn v * torch.sigmoid(v)", inputs="torch.randn(6000)")
@@ -214,10 +218,12 @@ def test_what_does_not_fit_in_fp64_is_compared_in_its_own_type(tmp_path, little,
 def test_a_plan_is_lean_only_where_copies_would_fill_the_device():
     sizes = {"inputs": 10, "outputs": 10, "state": 0, "forward": 30, "widened": 2}
     roomy = MemoryPlan(**sizes, room=1e4)
-    assert not roomy.lean and not roomy.by_turns and not MemoryPlan(**sizes, room=math.inf).lean
+    assert not roomy.lean and not roomy.by_turns([0, 0]) and not MemoryPlan(**sizes, room=math.inf).lean
     tight = MemoryPlan(**sizes, room=150)
-    assert tight.lean and tight.least == 110 <= tight.room and not tight.by_turns
-    assert MemoryPlan(**sizes, room=130).by_turns
+    assert tight.lean and tight.least == 110 <= tight.room and not tight.by_turns([0, 0])
+    assert tight.by_turns([50, 0]), "one that takes more than the reference"
+    assert tight.by_turns([0, 0, 0]), "the best so far takes part"
+    assert MemoryPlan(**sizes, room=130).by_turns([0, 0])
     assert "0 MiB" in tight.words and tight.to_json()["least_bytes"] == 110
 
 
@@ -285,3 +291,54 @@ def test_only_the_memory_of_a_child_that_has_ended_is_lent_again(monkeypatch):
     subjects.release("gone", "stays")
     assert [arena for arena, _ in arenas._free] == [lent["gone"]]
     assert [arena for arena, _ in arenas._lent] == [lent["stays"]] and arenas.device_bytes == 128
+
+
+def account(
+    monkeypatch, plan: MemoryPlan | None, others: list[float], *, members: tuple[str, ...] = ()
+) -> MemoryAccount:
+    """One on a GPU of 1000 bytes; `others` is what other processes hold at each look, as a share of it."""
+    shares = iter(others)
+    monkeypatch.setattr(accounting.gpu, "taken_by_others", lambda device: next(shares))
+    monkeypatch.setattr(accounting.memory, "total_bytes", lambda device: 1000.0)
+    monkeypatch.setattr(accounting, "LEAVING_S", 0.0)
+    monkeypatch.setattr(accounting, "CONTEXTS_BYTES", 50)
+    cache: Any = SimpleNamespace(reference=SimpleNamespace(plan=plan), arenas=SimpleNamespace(device_bytes=100))
+    subjects: Any = SimpleNamespace(contacts=dict.fromkeys(members), release=lambda *names: None)
+    return MemoryAccount(cache, subjects, "cuda:0")
+
+
+LEAN = MemoryPlan(inputs=100, outputs=100, state=0, forward=200, room=900, widened=2)
+
+
+def test_a_judge_without_memory_refuses_the_problem_with_the_bytes(monkeypatch):
+    ended = account(monkeypatch, LEAN, [0.1, 0.25, 0.3]).shortage(MemoryError(), "timing")
+    assert (ended.verdict, ended.reason, ended.stage) == (Verdict.REFUSED_PROBLEM, "problem.memory", "timing")
+    assert ended.message == f"{LEAN.words}: use smaller tensors" and "judging it takes about" in LEAN.words
+
+
+def test_whoever_keeps_much_more_than_a_forward_takes_is_out_of_memory(monkeypatch):
+    for held, verdict in ((0.1 + 0.451, Verdict.OUT_OF_MEMORY), (0.1 + 0.449, Verdict.REFUSED_PROBLEM)):
+        one = account(monkeypatch, LEAN, [0.1, held, 0.2], members=("candidate",))
+        assert one.shortage(MemoryError(), "correctness").verdict is verdict
+
+
+def test_memory_in_other_hands_and_a_lack_that_nobody_planned_are_the_devices_fault(monkeypatch):
+    with pytest.raises(JudgeError, match="others hold"):
+        account(monkeypatch, LEAN, [0.1, 0.5, 0.301]).shortage(MemoryError(), "load")
+    for plan in (None, MemoryPlan(100, 100, 0, 200, 1e6, 2)):
+        with pytest.raises(JudgeError, match="the judge found too little memory: asked in vain"):
+            account(monkeypatch, plan, [0.1]).shortage(MemoryError("asked in vain"), "load")
+
+
+def test_a_preflight_refuses_what_a_lean_evaluation_could_not_hold(tmp_path, monkeypatch):
+    loaded = load_problem(SWISH, None, tmp_path)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 270_000.0)
+    assert sum(1 for _ in every_question(loaded, "cpu", DEFAULT_POLICY, few=False)) > 3
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 260_000.0)
+    with pytest.raises(MemoryError, match=r"judging it takes about 0 MiB, and 0 MiB can be had"):
+        next(iter(every_question(loaded, "cpu", DEFAULT_POLICY, few=False)))
+    refused = _refusal("Model.forward on other inputs", tmp_path, MemoryError(LEAN.words))
+    assert refused.reason == "problem.memory" and "Judging it takes about" in refused.message
+    full = "CUDA out of memory. Tried to allocate 3.73 GiB. GPU 0 has a total capacity of 139.80 GiB of which 1 is free"
+    message = _refusal("Model.forward", tmp_path, torch.OutOfMemoryError(full)).message
+    assert "asked for 3.73 GiB more" in message and "has 139.80 GiB in all" in message
