@@ -267,9 +267,8 @@ class Referee:
         path = self.assignment.folder / "problem.py"
         try:
             reference = self.cache.reference or self._reference()
-            contact = self.subjects.contacts["candidate"]
-            unfitted = Binding((), hook=False)
-            self.rounds = rounds = Rounds(reference, contact, unfitted, self.payload["case"], self.cache.questions)
+            case, contact = self.payload["case"], self.subjects.contacts["candidate"]
+            self.rounds = rounds = Rounds(reference, contact, Binding((), hook=False), case, self.cache.questions)
             rounds.repeats, rounds.drops = 0 if self.interprets else REPEATS, not self.interprets
             return reference, rounds, self._first(rounds)
         except NotCarried as error:
