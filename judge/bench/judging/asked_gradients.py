@@ -19,6 +19,13 @@ Layouts = list[Layout | None]
 Part = TypeVar("Part")
 
 
+_NOTHING = {  # why there is nothing to derive by
+    Gradients.INPUTS: "no input is a floating tensor",
+    Gradients.PARAMETERS: "the reference has no trained parameter",
+    Gradients.ALL: "no input is a floating tensor, and the reference has no trained parameter",
+}
+
+
 def _refused(why: str) -> Ended:
     return Ended(
         Verdict.REFUSED_PROBLEM, "problem", "problem.no_gradient", f"the problem asks for gradients, but {why}"
@@ -58,7 +65,7 @@ class Asked:
             self.inputs = []
         self.outputs = len(found)
         if not self.inputs and not self.parameters:
-            raise _refused(f"there is nothing to derive by: gradients of {self.policy.gradients.value} are asked for")
+            raise _refused(_NOTHING[self.policy.gradients])
         if not any(found):
             raise _refused("no output of the reference depends on what gradients are asked for")
         random_state.reset(seed ^ MIXED)
