@@ -19,7 +19,7 @@ from judge.bench.processes.cores import CorePlan, listed
 from judge.bench.processes.watching import descendants
 from judge.values import JudgeError
 
-MOST_MOVES = 256  # of one evaluation: a hostile problem shares the referee's process
+MOST_MOVES = 4096  # of one evaluation: a hostile problem shares the referee's process
 ANSWER_S = 5.0
 TICKS_PER_MS = os.sysconf("SC_CLK_TCK") / 1000
 USER, SYSTEM = 11, 12  # places of the processor times in /proc/.../stat, counted from the state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -91,6 +92,43 @@ def test_a_wall_clock_reads_more_than_nothing():
     clock = WallClock()
     clock.start(flush=True)
     assert clock.stop() > 0
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_clock_that_counts_gaps_starts_on_an_idle_gpu_and_reads_this_process_s_time(monkeypatch, hold):
+    did: list[str] = []
+    now = iter(range(0, 10**9, 1000))  # a microsecond each time that it is read
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None: ...
+
+        def record(self) -> None:
+            did.append("record")
+
+        def query(self) -> bool:
+            return False
+
+        def synchronize(self) -> None:
+            did.append("wait for the stream")
+
+        def elapsed_time(self, other: object) -> float:
+            return 0.25
+
+    cuda = clocks.torch.cuda
+    monkeypatch.setattr(cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=64))
+    monkeypatch.setattr(cuda, "Event", Event)
+    monkeypatch.setattr(cuda, "_sleep", lambda cycles: did.append("hold"))
+    monkeypatch.setattr(cuda, "synchronize", lambda device: did.append("wait for the device"))
+    monkeypatch.setattr(clocks.torch, "zeros", lambda *shape, **given: None)
+    monkeypatch.setattr(clocks.time, "perf_counter_ns", lambda: next(now))
+    clock = clocks.CudaClock("cuda:0")
+    clock.start(flush=False, hold=hold)
+    assert did == ["hold" if hold else "wait for the device", "record"]
+    read_us = clock.stop()
+    assert (read_us, did[2:4]) == (
+        (250.0, ["record", "wait for the stream"]) if hold else (2.0, ["record", "wait for the device"])
+    )
+    assert clock.host_us == 1.0
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,15 @@ def test_everything_behind_a_measured_pass_is_there():
     assert "\\u001b[31m" in html and "\x1b" not in html  # what a candidate prints has no power over a terminal
 
 
+def test_a_comparison_whose_processes_contradict_each_other_is_unstable():
+    one = passed(problem(), gpu(), 243.7)
+    one.report["versus_incumbent"]["call"] = "unstable"
+    one.save()
+    html = page(one)
+    assert "unstable: measurements in fresh processes contradict each other" in html
+    assert "ambiguous: the paired measurements" not in html
+
+
 def test_a_failure_says_where_it_ended_and_shows_no_speed():
     html = page(judged(problem(), gpu(), "wrong"))
     assert "value.mismatch" in html and "RMS error 0.3" in html and "Only passing kernels that would" in html

@@ -57,8 +57,9 @@ def test_who_beat_the_highest_number_leads(tied):
     assert leader().leader.node == tied[0] and leader().decided
 
 
-def test_a_newer_race_that_decides_nothing_brings_the_tie_back(tied):
-    for call in ("faster", "ambiguous"):
+@pytest.mark.parametrize("undecided", ["ambiguous", "unstable"])
+def test_a_newer_race_that_decides_nothing_brings_the_tie_back(tied, undecided):
+    for call in ("faster", undecided):
         for loser in tied[:2]:
             race(tied[2], loser, call)
     assert (leader().decided, leader().tied_count) == (False, 2)
