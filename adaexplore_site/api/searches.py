@@ -17,6 +17,7 @@ from adaexplore_site.api.shapes import (
     CauseOut,
     EventOut,
     Form,
+    Interval,
     Listed,
     Measures,
     Money,
@@ -27,12 +28,14 @@ from adaexplore_site.api.shapes import (
     SearchOut,
     Times,
     Tokens,
+    WeightedCaseOut,
     Whole,
     basis_word,
     listed,
     shaped,
 )
 from judge.evaluations import facts as evaluation_facts
+from judge.evaluations.cases import cases_of
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
@@ -197,11 +200,24 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
         over_compile=over,
         times=[shaped(Times, one, basis=basis_word(one.basis)) for one in times],
         cases=list(found.report.get("cases", ())) if found else [],
+        weighted_cases=_weighted(found),
         judged_in_ms=(found.wall_ms or None) if found and not found.elsewhere else None,
         proposals=shaped(Tokens, calls, calls=calls.count, usd=calls.price_usd),
         created_at=row.created_at,
         told_at=row.told_at,
     )
+
+
+def _weighted(evaluation: Evaluation | None) -> list[WeightedCaseOut]:
+    found = cases_of(evaluation) if evaluation is not None else None
+    rows = []
+    for row in found.rows if found is not None else ():
+        measure, bounds = row.measure, None
+        if measure is not None and measure.low is not None and measure.high is not None:
+            bounds = Interval(low=measure.low, high=measure.high)
+        value, n = (None, None) if measure is None else (measure.value, measure.n)
+        rows.append(shaped(WeightedCaseOut, row, case=row.name, speedup=value, n=n, interval=bounds))
+    return rows
 
 
 @router.get("/searches/{int:run_id}/events", response=Listed[EventOut], summary="What happened, oldest first")

@@ -221,6 +221,21 @@ class Times(Schema):
     method: str
 
 
+class WeightedCaseOut(Schema):
+    """One declared case of a problem in which any has a weight."""
+
+    case: str = Field(description="empty for the constants as written")
+    weight: float = Field(description="0: checked, and no part of the mean")
+    evaluated: bool = Field(description="the case that is timed in any event, and beside other baselines")
+    state: str = Field(description="faster, slower, same, unclear, timed, checked, failed, left_out or not_reached")
+    eager_us: float | None
+    kernel_us: float | None
+    speedup: float | None = Field(description="over eager")
+    n: int | None
+    interval: Interval | None
+    detail: str
+
+
 class NodeDetail(NodeOut):
     """One node with its source and everything behind its verdict."""
 
@@ -233,6 +248,7 @@ class NodeDetail(NodeOut):
     over_compile: MeasureOut | None
     times: list[Times]
     cases: list[dict[str, Any]]
+    weighted_cases: list[WeightedCaseOut] = Field(description="the evaluated one first; empty without weights")
     judged_in_ms: float | None
     proposals: Tokens
     created_at: datetime

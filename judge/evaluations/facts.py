@@ -16,8 +16,10 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.core.plots import Strips, Times, strips
 from judge.bench.processes.artefacts import artefact_key, kept_texts
 from judge.evaluations.beside import gradients_text, numerics_text
+from judge.evaluations.cases import cases_of
+from judge.evaluations.cases import measure_of as measure_of
 from judge.evaluations.measures import Measure
-from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.models import CaseMeasurement, Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
@@ -46,6 +48,7 @@ STAGES = {
     "smoke": _("Smoke"),
     "correctness": _("Correctness"),
     "cases": _("Other declared cases"),
+    "cases.timing": _("Timing of other cases"),
     "timing": _("Timing"),
     "audit": _("Audit"),
     "run": _("Run"),
@@ -62,6 +65,7 @@ FINDINGS = {
     "time.unchecked": _("Not checked by the judge's own clock"),
     "time.draws": _("Random outputs not checked: no speedup"),
     "time.confirmed": _("Measured again"),
+    "case.slower": _("Slower than eager in a declared case"),
     "time.parts": _("Forward and backward"),
     "time.processes.speedup": _("Measured in several processes, over eager"),
     "time.processes.rival": _("Measured in several processes, over the previous best"),
@@ -135,11 +139,6 @@ def case_said(report: Mapping[str, Any]) -> str:
     return visible(str(report["case"])) if report["case"] else gettext("plain constants")
 
 
-def measure_of(row: dict[str, Any] | None) -> Measure | None:
-    """A stored speedup of a report as a measure."""
-    return Measure(row["value"], row["low"], row["high"], row["n"], Basis(row["basis"])) if row else None
-
-
 def over_compile(evaluation: Evaluation | None) -> Measure | None:
     """The speedup over torch.compile, when it was measured."""
     return measure_of(evaluation.report.get("speedup_compile")) if evaluation else None
@@ -155,6 +154,7 @@ def evaluation_context(evaluation: Evaluation, rows: Sequence[Measurement]) -> d
         "message": visible(evaluation.message[:MESSAGE_CHARS]),
         "reason": evaluation.reason,
         "timings": timings(rows),
+        "weighted": cases_of(evaluation),
         "over_compile": over_compile(evaluation),
         "stages": stage_lines,
         "audit": audit,
@@ -385,18 +385,22 @@ def samples_plot(rows: Sequence[Measurement]) -> Strips | None:
     return strips(subjects, microseconds)
 
 
-def samples_csv(rows: Iterable[Measurement]) -> str:
-    """One line per sample: subject, basis, method, number, microseconds."""
+def samples_csv(rows: Iterable[Measurement], others: Sequence[CaseMeasurement] = ()) -> str:
+    """One line per sample: subject, basis, method, number, microseconds; where there are `others`, of other cases, the
+    case, too, which is empty for the evaluated one."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(["subject", "basis", "method", "sample", "us"])
-    for row in rows:
+    writer.writerow(["subject", "basis", "method", "sample", "us", *(["case"] if others else [])])
+    for row in (*rows, *others):
+        case = [getattr(row, "case", "")] if others else []
         for number, us in enumerate(row.samples_us):
-            writer.writerow([row.subject, row.basis, row.method, number, repr(float(us))])
+            writer.writerow([row.subject, row.basis, row.method, number, repr(float(us)), *case])
     return out.getvalue()
 
 
-def samples_document(evaluation: Evaluation, rows: Iterable[Measurement]) -> dict[str, Any]:
+def samples_document(
+    evaluation: Evaluation, rows: Iterable[Measurement], others: Iterable[CaseMeasurement] = ()
+) -> dict[str, Any]:
     """The samples with everything that says what they are worth."""
     problem, device = evaluation.problem, evaluation.device
     names = ("subject", "basis", "method", "n", "median_us", "low_us", "high_us", "samples_us", "detail")
@@ -416,6 +420,7 @@ def samples_document(evaluation: Evaluation, rows: Iterable[Measurement]) -> dic
         "audit": evaluation.audit or "none",
         "judged_at": evaluation.created_at.isoformat(),
         "measurements": [{name: getattr(row, name) for name in names} for row in rows],
+        "case_measurements": [{name: getattr(row, name) for name in ("case", *names)} for row in others],
     }
 
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.requests import SiteRequest
 from judge.evaluations import facts
+from judge.evaluations.cases import case_measurements
 from judge.evaluations.models import Evaluation
 from judge.evaluations.sanitizing import check_shown
 from judge.sources.highlighting import listing
@@ -41,7 +42,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """Every raw sample, one a line."""
     evaluation = _load(evaluation_id)
-    text = facts.samples_csv(facts.measurements(evaluation))
+    text = facts.samples_csv(facts.measurements(evaluation), case_measurements(evaluation))
     return _file(HttpResponse(text, content_type="text/csv; charset=utf-8"), evaluation, "csv")
 
 
@@ -50,7 +51,7 @@ def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_json(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """The samples with their intervals, methods and circumstances."""
     evaluation = _load(evaluation_id)
-    document = facts.samples_document(evaluation, facts.measurements(evaluation))
+    document = facts.samples_document(evaluation, facts.measurements(evaluation), case_measurements(evaluation))
     return _file(JsonResponse(document, json_dumps_params={"indent": 1}), evaluation, "json")
 
 

@@ -22,7 +22,7 @@ from judge.evaluations.beside import baseline_text, gradients_text, numerics_tex
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight
-from judge.sources.checks import declared_cases
+from judge.sources.checks import declared_cases, declared_weights
 from judge.templatetags.units import flop_rate
 from judge.values import ALTERNATIVES, BASELINES, Basis, Gradients, Library, Mode, Policy, Subject
 
@@ -335,18 +335,24 @@ class DeclaredCase:
     name: str
     inputs: Sequence[Mapping[str, Any]]
     uses: tuple[tuple[str, StrOrPromise], ...]  # device, what for
+    weight: float = 0.0  # of its speedup in the mean; 0: it has none
 
 
 def declared_rows(problem: Problem, checks: Iterable[Preflight]) -> list[DeclaredCase]:
     """In the order of the text; without a finished preflight the names that the text says."""
-    found: dict[str, DeclaredCase] = {name: DeclaredCase(name, (), ()) for name in declared_cases(problem.source)}
+    weights = declared_weights(problem.source)
+    found = {name: DeclaredCase(name, (), (), weights.get(name, 0.0)) for name in declared_cases(problem.source)}
     for check in checks:
         for row in check.report.get("declared", ()):
             known = found.get(row["name"]) or DeclaredCase(row["name"], (), ())
             timed, why = row["name"] == check.report.get("case"), row.get("left_out")
-            said = _("timed on") if timed else _("not asked on") if why else _("correctness on")
+            weighed = row.get("weight") and not why
+            said = (
+                _("not asked on") if why and not timed else _("timed on") if timed or weighed else _("correctness on")
+            )
             uses = (*known.uses, (check.device.name, said))
-            found[row["name"]] = replace(known, inputs=row.get("inputs") or known.inputs, uses=uses)
+            inputs, weight = row.get("inputs") or known.inputs, float(row.get("weight") or known.weight)
+            found[row["name"]] = replace(known, inputs=inputs, uses=uses, weight=weight)
     return list(found.values())
 
 

@@ -74,6 +74,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         preflight(problem, device, now=now) for device in Device.objects.judging().order_by("remote", "-kind", "name")
     ]
     checks = [check for check in known if check.device.state == Device.State.ACTIVE]
+    declared = problem_facts.declared_rows(problem, known)
     context = {
         "problem": problem,
         "code": listing(problem.source),
@@ -83,7 +84,8 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "flaws": problem_facts.flaws(known),
         "costs": problem_facts.costs(problem, known),
         "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
-        "declared": problem_facts.declared_rows(problem, known),
+        "declared": declared,
+        "weighs": any(case.weight for case in declared),
         "sealed": [(one, kinds_said(one.as_cases())) for one in sets_in_force(problem)],
         "to_open": can(request.user, Role.ADMIN) and bool(sets_to_open(problem)),
         "versions": list(problem.versions.select_related("created_by").defer("source", "admission", "description")),

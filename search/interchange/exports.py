@@ -20,8 +20,9 @@ from django.template import Context, Engine
 
 from adaexplore_site.core.text import storable
 from judge.devices.models import Device
+from judge.evaluations.cases import case_measurements, cases_of
 from judge.evaluations.measures import Measure
-from judge.evaluations.models import Evaluation, Measurement
+from judge.evaluations.models import Evaluation, Measurement, Samples
 from judge.problems.models import Problem, flag_codes
 from judge.values import GRADIENTS, PRECISIONS, Basis, Policy, Verdict, canonical_hash
 from judge.values.parsing import parse_module
@@ -106,6 +107,7 @@ def _origin(node: Node) -> str:
 def _evaluation_facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     device = evaluation.device
     rows = [("message", evaluation.message)] if evaluation.message else []
+    rows += [("case", row.in_words) for row in weighted.rows] if (weighted := cases_of(evaluation)) else []
     return [
         *rows,
         ("device", f"{device.title} ({device.name}, {device.arch or 'architecture unknown'})"),
@@ -193,6 +195,9 @@ def verdict_document(node: Node) -> dict[str, Any]:
         },
         "evaluation": None if evaluation is None else _evaluation(node),
         "measurements": [] if evaluation is None else [_measurement(row) for row in _measurements(node)],
+        "case_measurements": [
+            {"case": row.case, **_measurement(row)} for row in (case_measurements(evaluation) if evaluation else ())
+        ],
     }
 
 
@@ -222,7 +227,7 @@ def _measurements(node: Node) -> list[Measurement]:
     return list(Measurement.objects.filter(evaluation=node.evaluation).order_by("subject"))
 
 
-def _measurement(row: Measurement) -> dict[str, Any]:
+def _measurement(row: Samples) -> dict[str, Any]:
     names = ("subject", "basis", "method", "n", "median_us", "low_us", "high_us", "samples_us", "detail")
     return {key: getattr(row, key) for key in names}
 
@@ -261,9 +266,20 @@ def _readme(node: Node, calls: list[str]) -> str:
         "modelled": basis == Basis.MODELLED.value,
         "imported": imported,
         "flags": [escaped(text) for _, text in problem_flag(node.run.problem)],
+        "cases": _cases_said(node),
     }
     template = Engine(autoescape=False).from_string(_template("README.txt"))
     return template.render(Context(values, autoescape=False))
+
+
+def _cases_said(node: Node) -> list[str]:
+    """One line for each case of a problem with weights, and what the speedup is of."""
+    found = cases_of(node.evaluation) if node.evaluation else None
+    if found is None:
+        return []
+    what = f"the weighted geometric mean over {found.mean_of} cases" if found.mean_of else "of the first case below"
+    said = [f"The speedup is {what}; other baselines were timed in the first."] if found.timed else []
+    return said + [f"  {escaped(row.in_words)}" for row in found.rows]
 
 
 def kernel_stem(node: Node, problem: Problem) -> str:

@@ -77,12 +77,12 @@ def test_a_larger_case_is_no_excuse_where_the_reference_needs_little(cpu_bench, 
 
 def test_the_order_of_cases_is_drawn(monkeypatch):
     asked = []
-    monkeypatch.setattr(declared_check, "_ask", lambda setting, name, *rest: asked.append(name) or "")
+    monkeypatch.setattr(declared_check.DeclaredCheck, "ask", lambda check, name, *rest: asked.append(name) or "")
     cases: Any = dict.fromkeys("abcdefgh", "")
     orders = set()
     for _ in range(20):
         asked.clear()
-        assert declared_check.check_declared(None, cases, [], 5.0) == "8 right"  # type: ignore[arg-type]
+        assert declared_check.DeclaredCheck(None, []).run(cases, 5.0) == "8 right"  # type: ignore[arg-type]
         assert sorted(asked) == [*"abcdefgh"]
         orders.add(tuple(asked))
     assert len(orders) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judge.problems.models import Problem
+from judge.problems.queries import declared_rows
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem, report, sealed
 from tests.pages import client_of
 from tests.search.makers import make_device
@@ -114,3 +115,11 @@ def test_before_a_preflight_declared_cases_are_the_names_of_the_text():
     source = "def get_cases():\n    return {'wide': {'N': 2}}\n"
     html = page(problem(source=source, admission={}))
     assert "wide" in html and "shapes not known yet" in html
+
+
+def test_the_page_of_a_problem_says_what_each_case_weighs():
+    source = problem("weighing").source + '\n\ndef get_cases():\n    return {"wide": {"weight": 2}, "odd": {}}\n'
+    row = problem("weighted", source=source, admission={})
+    assert [(one.name, one.weight) for one in declared_rows(row, [])] == [("wide", 2.0), ("odd", 0.0)]
+    html = page(row)
+    assert "weight 2" in html and "weighted geometric means" in html
