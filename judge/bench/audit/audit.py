@@ -16,6 +16,7 @@ from judge.bench.audit.state_checks import Witness, examine
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
+from judge.bench.exchange.rows import CountedRow
 from judge.bench.judging.completion import Ended, of_candidate
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.stage_log import StageLog
@@ -46,15 +47,18 @@ def audit(
     stage_log: StageLog,
     findings: list[Finding],
     candidate_us: float | None,
+    counted: tuple[CountedRow, ...] | None = None,
 ) -> None:
     """Run every check within a wall limit of its own; findings are added. Raises Ended.
 
-    `candidate_us`: the time, modelled where kernels are interpreted; None where it was not asked for.
+    `candidate_us`: the time, modelled where kernels are interpreted; None where it was not asked for. `counted`: the
+    launches that a modelled time is made of.
     """
     subjects.deadline.renew(assignment.payload["wall_s"])
     # nobody whose output is kept sees what the audit asks
     subjects.release(*(name for name in subjects.contacts if name not in CHILDREN))
-    Audit(Setting(assignment, subjects, reference, findings, candidate_us), stage_log.record, lock).run()
+    setting = Setting(assignment, subjects, reference, findings, candidate_us, counted=counted)
+    Audit(setting, stage_log.record, lock).run()
 
 
 class Audit:
@@ -100,12 +104,15 @@ class Audit:
 
     def _share(self, witness: Witness, kernels: Kernels) -> str:
         setting = self.setting
-        if setting.device != "cpu":
-            share = self._traced(witness, kernels)
-        else:
-            share = from_traffic(witness.reply.traffic or (), setting.assignment.target)
+        share = self._traced(witness, kernels) if setting.device != "cpu" else self._counted(witness)
         check_compiler(setting, share, kernels)
         return check_share(setting, share, kernels) if share is not None else "not known"
+
+    def _counted(self, witness: Witness) -> Share | None:
+        """The lower of two: in the call that the modelled time is made of, and in the one that was watched."""
+        counted = (witness.reply.traffic or (), self.setting.counted or ())
+        shares = [from_traffic(rows, self.setting.assignment.target) for rows in counted]
+        return min(filter(None, shares), key=lambda share: share.value, default=None)
 
     def _traced(self, witness: Witness, kernels: Kernels) -> Share | None:
         """One more call, under the driver's trace: its threads come after those were counted."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from judge.bench.exchange.claims import Forwarded, Loaded
+from judge.bench.exchange.arenas import JITTER
+from judge.bench.exchange.claims import Forwarded, Loaded, Timed
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.judging.asking import HOPELESS, Question, Questions
+from judge.bench.exchange.nested import packed
+from judge.bench.exchange.rows import FAULTS, CountedRow
+from judge.bench.judging.asking import HOPELESS, Question, Questions, call
 from judge.bench.judging.comparison import check_structure
 from judge.bench.judging.completion import Ended, of_candidate, of_subject
 from judge.bench.judging.correctness import Rounds
@@ -24,6 +28,7 @@ from judge.values import Finding, JudgeError, SealedCase, Verdict
 
 STAGE = "audit"
 GIVEN = "given"
+LATER = 2  # further calls of a child without launches, of each kind
 ACCESS_S, CALL_S = 1e-3, 0.05  # of an interpreted call: each block that a program loads or stores; the rest
 
 
@@ -61,13 +66,15 @@ class Setting:
         findings: list[Finding],
         candidate_us: float | None,
         usual: Usual | None = None,
+        counted: tuple[CountedRow, ...] | None = None,
     ) -> None:
-        """`candidate_us`: its time, modelled where kernels are interpreted; None where it was not asked for."""
+        """`candidate_us`: its time, modelled where kernels are interpreted; None where it was not asked for. `counted`:
+        the launches that a modelled time is made of."""
         self.assignment = assignment
         self.subjects = subjects
         self.reference = reference
         self.findings = findings
-        self.candidate_us = candidate_us
+        self.candidate_us, self.counted = candidate_us, counted
         self.library = reference.policy.library
         self.device = assignment.device
         self.interprets = assignment.payload["basis"] == "modelled"
@@ -148,13 +155,33 @@ def ask(rounds: Rounds, question: Question, *, poison: bool = False, count: bool
 
 
 def survives(rounds: Rounds, question: Question) -> bool:
-    """Whether a child whose launches were tampered with still gives the right answer. Failing in any way is a no."""
-    try:
-        reply, slots = rounds.ask(question, poison=True)
-        check_structure(reply, question.expected, STAGE)
-        return _right(question, rounds.contact.take(slots.outs))
-    except (SubjectFailed, Ended):
-        return False
+    """Whether a child whose launches were tampered with ever gives the right answer: in its first call, in later ones,
+    or in calls that look timed. Failing in any way is a no."""
+    asks = [_told, *[_told] * LATER, *[_timed] * (0 if question.expected.state else LATER)]
+    for ask_it in asks:
+        try:
+            if _right(question, ask_it(rounds, question)):
+                return True
+        except Ended:
+            continue
+        except SubjectFailed as failed:
+            if failed.kind not in FAULTS:
+                return False  # it answers no more
+    return False
+
+
+def _told(rounds: Rounds, question: Question) -> list[torch.Tensor]:
+    reply, slots = rounds.ask(question, poison=True)
+    check_structure(reply, question.expected, STAGE)
+    return rounds.contact.take(slots.outs)
+
+
+def _timed(rounds: Rounds, question: Question) -> list[torch.Tensor]:
+    """As a measurement asks, with the parameters that it has."""
+    template, tensors = packed(question.inputs)
+    ins, outs = rounds.contact.lay_out(tensors, question.expected.metas, secrets.randbelow(JITTER))
+    rounds.contact.ask(Timed, **call(template, ins, outs, question.seed), flush=False, spare=False)
+    return rounds.contact.take(outs)
 
 
 def _right(question: Question, values: list[torch.Tensor]) -> bool:

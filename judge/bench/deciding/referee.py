@@ -26,7 +26,7 @@ from judge.bench.exchange import seal
 from judge.bench.exchange.claims import Chosen, Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import NotCarried, packed
-from judge.bench.exchange.rows import KernelRow
+from judge.bench.exchange.rows import CountedRow, KernelRow
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
 from judge.bench.foreign.whereabouts import DeviceLost
@@ -221,7 +221,7 @@ class Referee:
             self.stage_log.timed("timing", lambda: self._timing(reference, rounds, first, answer))
         if self._to_be_audited():
             self.stage_log.doing(AUDIT)
-            self.stage_log.timed(AUDIT, lambda: self._audit(reference))
+            self.stage_log.timed(AUDIT, lambda: self._audit(reference, answer.traffic))
             self.audit = AuditState.PASSED
         if self.audit is AuditState.PASSED or self.payload.get("ahead"):
             self._time_alternatives(reference, rounds.to_time(first))
@@ -247,9 +247,9 @@ class Referee:
             return False
         return self.payload.get("beat") is None or self._would_be_best(self.timed.speedup)
 
-    def _audit(self, reference: Reference) -> None:
-        measured_us = self.timed.candidate.median_us if self.timed.timings else None
-        audit(self.assignment, self.subjects, reference, self.lock, self.stage_log, self.findings, measured_us)
+    def _audit(self, reference: Reference, counted: tuple[CountedRow, ...] | None) -> None:
+        us = self.timed.candidate.median_us if self.timed.timings else None
+        audit(self.assignment, self.subjects, reference, self.lock, self.stage_log, self.findings, us, counted)
 
     def _time_alternatives(self, reference: Reference, first: Question) -> None:
         """A new best is told by how it stands against the fastest that torch has: once a problem."""

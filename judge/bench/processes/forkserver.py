@@ -41,6 +41,7 @@ FIXED = {
     "PYTHONHASHSEED": "0",  # a candidate that goes by the order of a set gets the same modelled time every time
     "PYTHONUNBUFFERED": "1",
     "PYTHONNOUSERSITE": "1",
+    "KINETO_LOG_LEVEL": "99",  # torch's profiler writes to standard error, which is the candidate's log
 }
 
 

@@ -303,7 +303,7 @@ class Subject:
             self.clock = make_clock(self.device)
         args = self._values(command)
         random_state.reset(command["seed"])
-        with torch.no_grad(), _uncollected():
+        with torch.no_grad(), self.watch.during(count=False), _uncollected():
             self.clock.start(flush=bool(command["flush"]), hold=not command.get("gaps"))
             out = self.calls(self.model, args)
             elapsed_us = self.clock.stop()

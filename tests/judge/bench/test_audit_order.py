@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from judge.bench.judging.parameters import SEEDED, Binding
 from judge.bench.judging.precision import weighted_errors
 from judge.values import DEFAULT_POLICY, JudgeError, Verdict
 from tests.judge.audit_setting import Audited, ended
-from tests.judge.replies import forwarded
+from tests.judge.replies import counted, forwarded
 
 KERNELS = Kernels(frozenset({"k"}), frozenset(), False, frozenset(), 0, {})
 PLAIN = Binding((), hook=False)
@@ -86,6 +87,7 @@ def run(steps, *, device: str = "cpu", candidate_us: float | None = None, interp
         subjects=subjects,
         candidate_us=candidate_us,
         interprets=interprets,
+        counted=None,
         assignment=SimpleNamespace(target="sm_90"),
     )
     Audit(setting, lambda *row: steps.records.append(row), "lock").run()
@@ -102,7 +104,7 @@ def test_the_time_of_a_check_is_recorded_in_milliseconds(steps, monkeypatch):
     assert [ms for _, _, ms, _ in steps.records] == [250.0] * 5
 
 
-CHECKS = ["examine", "kernels", "effect", "decoys", "traffic", "compiler", "sealed"]
+CHECKS = ["examine", "kernels", "effect", "decoys", "traffic", "traffic", "compiler", "sealed"]
 
 
 def test_the_checks_come_in_order_and_each_is_recorded(steps):
@@ -264,7 +266,8 @@ def test_the_runner_is_asked_within_the_time_of_a_stage(monkeypatch):
     assert (boss, name) == ("boss", "audit") and 2.9 < limit_s <= 3.0
 
 
-def answered(values: object, *, random: bool = False, fault: Exception | None = None) -> bool:
+def answered(*answers: object, random: bool = False, state: object = ()) -> tuple[bool, list[str]]:
+    """`survives` where the child's calls end so, one after the other and the last one again; and what was asked."""
     oracle = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
     target = SimpleNamespace(
         integer=False, same=oracle.float(), errors=lambda value: weighted_errors(value, oracle, None),
@@ -275,24 +278,55 @@ def answered(values: object, *, random: bool = False, fault: Exception | None = 
         random=frozenset({1}) if random else frozenset(),
         template=None,
         is_gradient=lambda number: False,
+        metas=[],
+        state=state,
     )
-    asked = []
+    asked: list[str] = []
+
+    def next_answer(_: object) -> object:
+        answer = answers[min(len(asked), len(answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def ask(question, poison):
-        asked.append(poison)
-        if fault is not None:
-            raise fault
+        asked.append("marked memory" if poison else "")
+        next_answer(None)
         return {}, SimpleNamespace(outs="outs")
 
-    rounds = SimpleNamespace(ask=ask, contact=SimpleNamespace(take=lambda outs: values))
-    found = survives(rounds, SimpleNamespace(expected=expected))
-    assert asked == [True], "in marked memory"
-    return found
+    def timed(kind, *, flush, **told):
+        asked.append(kind.op)
+        next_answer(None)
+
+    contact = SimpleNamespace(take=next_answer, lay_out=lambda *row: ([], []), ask=timed)
+    found = survives(SimpleNamespace(ask=ask, contact=contact), SimpleNamespace(expected=expected, inputs=[], seed=1))
+    return found, asked
+
+
+def is_answered(*answers: object, random: bool = False) -> bool:
+    return answered(*answers, random=random)[0]
+
+
+RIGHT, WRONG = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([1.0, 2.0, 3.0, 9.0])
+SURE, OFF = [RIGHT, RIGHT], [RIGHT, WRONG]
+ALL = ["marked memory"] * 3 + ["timed"] * 2
+
+
+def test_a_child_is_asked_again_and_as_in_a_measurement(monkeypatch):
+    monkeypatch.setattr(settings, "check_structure", lambda reply, expected, stage: None)
+    raised = SubjectFailed("a", "exception", "forward", "")
+    assert answered(SURE) == (True, ALL[:1]) and answered(OFF) == (False, ALL)
+    assert answered(OFF, raised, SURE) == (True, ALL[:3])
+    assert answered(OFF, OFF, OFF, raised, SURE) == (True, ALL)
+    assert answered(OFF, state={"running_mean": 1}) == (False, ALL[:3]), "a timed call would change the parameters"
+    for kind in ("died", "timeout", "garbage", "touched"):
+        assert answered(OFF, SubjectFailed("a", kind, "forward", ""), SURE) == (False, ALL[:2])
 
 
 def test_a_child_survives_with_right_answers_only(monkeypatch):
     monkeypatch.setattr(settings, "check_structure", lambda reply, expected, stage: None)
-    right, wrong = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([1.0, 2.0, 3.0, 9.0])
+    right, wrong = RIGHT, WRONG
+    answered = is_answered
     assert answered([right, right]) and not answered([right, wrong]) and not answered([wrong, right])
     other_draw = torch.tensor([4.0, 3.0, 2.0, 1.0])
     assert answered([right, other_draw], random=True) and not answered([other_draw, right], random=True)
@@ -304,9 +338,10 @@ def test_a_child_survives_with_right_answers_only(monkeypatch):
             raise Ended(Verdict.WRONG_STRUCTURE, stage, "structure.shape", "")
 
         patched.setattr(settings, "check_structure", refuse)
-        assert not answered([right, right]) and structure.asked == ["audit"]
-    assert not answered([], fault=SubjectFailed("a", "died", "forward", ""))
-    assert not answered([], fault=Ended(Verdict.WRONG, "audit", "", ""))
+        assert not answered([right, right], [right, right], [right, right], [right, wrong])
+        assert structure.asked == ["audit"] * 3
+    assert not answered(SubjectFailed("a", "died", "forward", ""))
+    assert not answered(Ended(Verdict.WRONG, "audit", "", ""))
 
 
 def asked_otherwise(*answers: object, seeded: bool = False, lost: bool = False) -> tuple[object, list[object]]:
@@ -368,3 +403,12 @@ def test_a_child_that_fails_in_the_audit_is_the_candidate():
 
     assert ended(lambda: settings.ask(SimpleNamespace(tell=tell), "question")) == (Verdict.CRASHED, "audit", "run.died")
     assert settings.elements(SimpleNamespace(tensors=lambda: [torch.zeros(2, 3), torch.zeros(4)])) == 10
+
+
+def test_the_share_is_the_lower_of_what_was_timed_and_what_was_watched():
+    own, torchs = counted("own"), counted("aten.mul", "torch")
+    for timed, watched, value in (((own,), (own,), 1.0), ((torchs,), (own,), 0.0), ((own,), (torchs,), 0.0)):
+        setting = Audited(counted=timed, assignment=SimpleNamespace(target="sm_90"))
+        witness = Witness(None, "question", replace(forwarded(), traffic=watched))
+        found = Audit(setting, lambda *row: None, "lock")._counted(witness)
+        assert found is not None and found.value == value

@@ -73,4 +73,6 @@ def test_fewer_bytes_than_inputs_and_outputs_are_no_count(interpreter_bench, cou
 
 @pytest.mark.bench
 def test_an_honest_kernel_is_counted_as_it_is(interpreter_bench):
-    assert judge(interpreter_bench, TRITON, problem=PROBLEM, timing=True, beat=float("inf")).verdict is Verdict.PASS
+    outcome = judge(interpreter_bench, TRITON, problem=PROBLEM, timing=True, beat=float("inf"))
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.log == "", "what watches the operators says nothing in the candidate's log"
