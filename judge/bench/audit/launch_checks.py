@@ -77,8 +77,7 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
     if not kernels.launched:
         _without_kernels(setting)
         return "no Triton kernel is launched"
-    for name in (noop, failing):
-        _begin(setting, name, question)
+    _begin(setting, (noop, failing), question)
     without_effect = _survives(setting, noop, question)
     without_launch = _survives(setting, failing, question)
     if kernels.always_failed and without_launch:
@@ -92,10 +91,11 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
     return f"{counted(ran, 'kernel')} ran; without {'its' if ran == 1 else 'their'} effect the answer is wrong"
 
 
-def _begin(setting: Setting, name: str, question: Question) -> None:
-    """Both construct their models side by side."""
-    setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
-    setting.subjects.begin(name, setting.reference, question)
+def _begin(setting: Setting, names: tuple[str, ...], question: Question) -> None:
+    """They construct their models side by side."""
+    for name in names:
+        setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
+    setting.subjects.begin(names, setting.reference, question)
 
 
 def _survives(setting: Setting, name: str, question: Question) -> bool:

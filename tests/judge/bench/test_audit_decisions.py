@@ -49,7 +49,7 @@ def test_kernels_are_told_apart_by_origin_and_ending():
 def answers(monkeypatch):
     """Who gives a right answer: the child whose launches do nothing, and the one whose launches fail."""
     told = {"noop": False, "raise": False}
-    monkeypatch.setattr(launch_checks, "_begin", lambda setting, name, question: None)
+    monkeypatch.setattr(launch_checks, "_begin", lambda setting, names, question: None)
     monkeypatch.setattr(launch_checks, "_survives", lambda setting, name, question: told[name])
     return told
 
@@ -147,10 +147,12 @@ def test_decoys_are_kernels_that_nothing_launched_reaches():
 def test_both_children_without_launches_construct_their_models_before_one_is_asked(monkeypatch):
     did: list[object] = []
     contacts = {name: SimpleNamespace(deadline=None) for name in ("noop", "raise")}
-    subjects = SimpleNamespace(contacts=contacts, begin=lambda name, reference, question: did.append((name, question)))
+    subjects = SimpleNamespace(
+        contacts=contacts, begin=lambda names, reference, question: did.append((names, question))
+    )
     monkeypatch.setattr(launch_checks, "_survives", lambda setting, name, question: did.append(name))
     check_effect(Audited(subjects=subjects, reference=None), kernels(row("k")), "question", "noop", "raise")
-    assert did == [("noop", "question"), ("raise", "question"), "noop", "raise"]
+    assert did == [(("noop", "raise"), "question"), "noop", "raise"]
     assert all(contact.deadline.stage() <= launch_checks.PATIENCE_S for contact in contacts.values())
 
 
