@@ -361,6 +361,8 @@ def test_waiting_for_the_gpu_is_not_the_candidates_time(
     outcome = judge(cpu_bench, SAME, wall_s=8, stage_s=8)
     assert release.finished.is_set(), "it did not wait"
     assert outcome.verdict is Verdict.PASS
+    told = outcome.environment
+    assert told["gpu_waited_shared_s"] > 0 and told["gpu_shared_s"] > 0 and told["gpu_alone_s"] == 0, "it timed nothing"
     release.join()
     finish(other)
 
