@@ -21,7 +21,6 @@ from judge.bench.judging.completion import Ended
 from judge.bench.judging.expected import Expected, Target, expect, layout_of
 from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
 from judge.bench.judging.parameters import Binding, State, changed
-from judge.bench.judging.precision import errors
 from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.values import CaseRecord, Finding, Gradients, JudgeError, Precision, Verdict
@@ -77,8 +76,7 @@ def _rounded_once(target: Target) -> bool:
     """Whether the reference is as near to the oracle as its type allows: then it loses nothing on the way."""
     if target.integer:
         return False
-    best = errors(target.oracle.to(target.same.dtype), target.oracle).rms
-    return 0 < target.error.rms <= COMPENSATED * best
+    return 0 < target.error.rms <= COMPENSATED * target.best()
 
 
 def _tells_digits(question: Question, most: float) -> bool:

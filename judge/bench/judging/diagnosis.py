@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.contact import SubjectFailed
-from judge.bench.exchange.nested import cloned, mapped
+from judge.bench.exchange.nested import TensorMeta, cloned, mapped
 from judge.bench.judging.asking import Asker, Question
 from judge.bench.judging.comparison import STAGE, Fault, check_structure, fault_of
 from judge.bench.judging.completion import Ended, lower_precision
-from judge.bench.judging.expected import Target, expect, holds, relaid, same_bits
+from judge.bench.judging.expected import Expected, Target, expect, holds, same_bits
 from judge.bench.judging.families import CENTRED, TIES, strided
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import (
@@ -27,7 +27,7 @@ from judge.bench.judging.precision import (
     rounded,
     weighted_errors,
 )
-from judge.bench.judging.reference import REFUSALS, Answer
+from judge.bench.judging.reference import REFUSALS, Answer, Reference
 from judge.values import CaseRecord, Finding, Precision, Verdict
 
 LAYOUT = "strided"
@@ -90,7 +90,7 @@ def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) ->
         _record(rounds, "left out: the device does not hold the inputs in two layouts")
         return
     inputs = list(strided(question.inputs))
-    expected = relaid(question.expected, rounds.reference, inputs, question.state, question.seed)
+    expected = _relaid(question.expected, rounds.reference, inputs, question.state, question.seed)
     if expected is None:
         _record(rounds, "left out: the reference wants contiguous inputs")
         return
@@ -110,6 +110,17 @@ def try_layout(rounds: Asker, question: Question, values: list[torch.Tensor]) ->
             return
     check_repeats(rounds, question, values, min(1, rounds.repeats))  # or was it chance?
     _label(rounds, "layout.unsafe", UNSAFE)
+
+
+def _relaid(expected: Expected, reference: Reference, inputs: list[Any], state: State, seed: int) -> Expected | None:
+    """`expected` for the same content in another layout; None where the reference does not give the same then."""
+    found = reference.attempt(lambda: reference.answer(inputs, state, seed))
+    if found is None or found.template != expected.template or len(found.outputs) != len(expected.outputs):
+        return None
+    pairs = zip(expected.outputs, found.outputs, strict=True)
+    if not all(target.same.shape == value.shape and holds(target, value) for target, value in pairs):
+        return None
+    return replace(expected, metas=[TensorMeta.of(tensor) for tensor in found.outputs], aliases=found.aliases)
 
 
 def _label(rounds: Asker, code: str, label: str) -> None:

@@ -66,6 +66,15 @@ class Target:
             found.add(value.narrow(0, start, rows), exact, row_weights(exact) if self.slices.by_rows else None)
         return found.errors()
 
+    def best(self) -> float:
+        """RMS error of what is right to the last digit but for one rounding to the type."""
+        if self.slices is None:
+            return errors(self.oracle.to(self.same.dtype), self.oracle).rms
+        found = Gathered()
+        for _, _, exact in self.slices.exact(self.number):
+            found.add(exact.to(self.same.dtype), exact)
+        return found.errors().rms
+
     def dropped(self) -> Target:
         """Layout and limits only."""
         same, oracle = layout_of(self.same), layout_of(self.oracle)
@@ -379,17 +388,6 @@ def _differences(one: Answer, other: Answer) -> list[float]:
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
     found = errors(one, other).rms if one.shape == other.shape else math.inf
     return found if math.isfinite(found) else math.inf
-
-
-def relaid(expected: Expected, reference: Reference, inputs: list[Any], state: State, seed: int) -> Expected | None:
-    """`expected` for the same content in another layout; None where the reference does not give the same then."""
-    found = reference.attempt(lambda: reference.answer(inputs, state, seed))
-    if found is None or found.template != expected.template or len(found.outputs) != len(expected.outputs):
-        return None
-    pairs = zip(expected.outputs, found.outputs, strict=True)
-    if not all(target.same.shape == value.shape and holds(target, value) for target, value in pairs):
-        return None
-    return replace(expected, metas=[TensorMeta.of(tensor) for tensor in found.outputs], aliases=found.aliases)
 
 
 def holds(target: Target, value: torch.Tensor) -> bool:

@@ -100,6 +100,7 @@ def test_what_is_allowed_and_what_is_wrong_are_the_same_in_slices(tmp_path, monk
         assert other.slices is not None and one.slices is None
         assert other.allowed.rms == pytest.approx(one.allowed.rms, rel=1e-6)
         assert other.allowed.largest == pytest.approx(one.allowed.largest, rel=1e-6)
+        assert other.integer or other.best() == pytest.approx(one.best(), rel=1e-6)
         assert fault_of(other, one.same) is None is fault_of(one, one.same)
         for place in (0, one.same.numel() // 2, one.same.numel() - 1):  # the last one ends the last slice
             wrong = one.same.clone()
