@@ -184,7 +184,7 @@ def _threads(pid: int) -> list[int]:
 def _placed(tid: int, wanted: set[int], nice: int) -> bool:
     try:
         fits = not wanted or os.sched_getaffinity(tid) == wanted
-        return fits and os.getpriority(os.PRIO_PROCESS, tid) >= nice
+        return fits and (not nice or os.getpriority(os.PRIO_PROCESS, tid) >= nice)
     except ProcessLookupError:
         return True
 
@@ -193,7 +193,7 @@ def _put(tid: int, wanted: set[int], nice: int) -> None:
     try:
         if wanted:
             os.sched_setaffinity(tid, wanted)
-        if os.getpriority(os.PRIO_PROCESS, tid) < nice:
+        if nice and os.getpriority(os.PRIO_PROCESS, tid) < nice:
             os.setpriority(os.PRIO_PROCESS, tid, nice)
     except ProcessLookupError:
         pass  # it has ended meanwhile

@@ -170,6 +170,15 @@ def test_a_process_is_moved_with_its_threads_and_what_it_started(sleeper):
     assert move(1 << 22, {one}) == "", "who is gone is nobody's fault"
 
 
+def test_only_what_is_asked_for_is_changed(sleeper, monkeypatch):
+    pid, _ = sleeper
+    before, asked = allowed(pid), []
+    monkeypatch.setattr(os, "setpriority", lambda *row: asked.append(row))
+    monkeypatch.setattr(os, "getpriority", lambda kind, tid: -5)
+    assert move(pid, ()) == move(pid, os.sched_getaffinity(0)) == "" and not asked
+    assert allowed(pid) == before
+
+
 # -- in a bench --
 
 PROBLEM = """import torch
