@@ -210,6 +210,7 @@ def test_each_has_a_stage_and_a_limit_of_its_own_and_its_child_is_let_go(failed,
 def test_a_baseline_whose_outputs_are_off_is_wrong_and_no_other_is_looked_at():
     own = Measurement.__new__(Measurement)
     own.limits = [Allowed(1e-9, 1e-9)]
+    own.reference = SimpleNamespace(gradients=SimpleNamespace(title=lambda number: f"output {number}"))
     right = torch.randn(64)
     side = Runner(SimpleNamespace(name="compile", take=lambda outs: [right * 1.01]), None, blame=False)
     side.limits = [Allowed(0.1, 0.1)]

@@ -80,7 +80,7 @@ def test_a_fault_of_the_candidate(kind, doing, given, verdict, stage, reason, wo
     [
         ("exception", "problem.raises", "the reference itself failed as a baseline: its words"),
         ("load", "problem.raises", "as a baseline: its words"),
-        ("oom", "problem.raises", "as a baseline: its words"),
+        ("oom", "problem.memory", "the reference found too little memory as a baseline: its words"),
         ("timeout", "problem.timeout", "as a baseline: its words"),
         ("touched", "problem.tampers", "the problem's module replaces parts of the harness that runs it: its words"),
         ("too_large", "problem.unsupported", "its words"),

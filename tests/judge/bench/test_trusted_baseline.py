@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import defaultdict
 from types import SimpleNamespace
@@ -45,8 +46,7 @@ class Side:
 def test_a_call_of_few_microseconds_is_read_without_what_the_burst_and_the_clock_add(monkeypatch, told, supported):
     monkeypatch.setattr(bursts, "wait_until_quiet", lambda device: 0.0)
     monkeypatch.setattr(bursts, "is_quiet", lambda device: True)
-    terms = SimpleNamespace(**{**vars(GPU), "nothing_us": NOTHING_US, "most": 12})
-    terms.believes = lambda claimed_us, call_us: GPU.__class__.believes(terms, claimed_us, call_us)
+    terms = dataclasses.replace(GPU, nothing_us=NOTHING_US, most=12)
     found = _supported([Side(6.0), Side(9.0)], 96, "graph_burst", told * (6.0 + NOTHING_US), terms)
     assert found.supported is supported and found.call_us == pytest.approx(6.0)
 
