@@ -66,6 +66,10 @@ class CaseRow:
         return STYLES.get(self.state, "skipped")
 
     @property
+    def weight_text(self) -> str:
+        return f"{self.weight:g}"
+
+    @property
     def title(self) -> str:
         """The name as it is told to people."""
         return self.name or gettext("plain constants")
@@ -73,7 +77,7 @@ class CaseRow:
     @property
     def in_words(self) -> str:
         """For files: `thin, weight 1: slower, 0.50× [0.45–0.55] n=16 measured, 20.0 µs against 10.0 µs`."""
-        found = [f"{self.title}, weight {self.weight:g}: {self.label}"]
+        found = [f"{self.title}, weight {self.weight_text}: {self.label}"]
         if self.measure is not None:
             found.append(str(self.measure))
         if self.kernel_us is not None and self.eager_us is not None:

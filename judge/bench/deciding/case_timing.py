@@ -130,7 +130,7 @@ class CaseTiming:
             if isinstance(found, Measured):
                 weighing.found[name] = found
             else:
-                weighing.untimed[name] = f"not timed: {found}"[:400]
+                weighing.untimed[name] = found[:400]
         done = f"{len(weighing.found)} of {len(weighing.counting)} timed, pass {number}"
         stage_log.record(CASES_TIMED, "ok", (time.monotonic() - started) * 1e3, done)
         stage_log.doing(TIMING)

@@ -38,7 +38,7 @@ from judge.values.weights import UNWEIGHTED
 
 LEFT_OUT = "left out: "  # begins the detail of a round that was not asked
 SLOWER = "case.slower"  # a finding
-ALONE = "not timed: the kernel is slower than the best so far in the evaluated case"
+ALONE = "the kernel is slower than the best so far in the evaluated case"
 
 
 @dataclass
