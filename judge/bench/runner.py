@@ -36,6 +36,7 @@ from judge.values import (
     ProblemSpec,
     SealedCase,
     StageRecord,
+    Timing,
     UnclearFault,
     Verdict,
 )
@@ -43,6 +44,7 @@ from judge.values import (
 DEFAULT_LIMITS = Limits()
 SPARES = 5  # referee, candidate, eager, best so far, one more; about 650 MB of GPU memory each
 PRESSED_S = 0.5
+AS_CANDIDATE = "\n\nclass ModelNew(Model):\n    pass\n"
 
 
 class Bench:
@@ -237,6 +239,21 @@ class Bench:
             raise error
         message = f"its process came to no verdict, and that of a known problem did right after: {error}"
         return plan.refused(BREAKS_OFF, message, BREAKS_OFF_FIX)
+
+    def time_baselines(self, problem: ProblemSpec, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Timing, ...]:
+        """Time the baselines that are timed once a problem, ahead of its first best, and keep the times. Returns them.
+
+        The reference itself is the candidate: where that is not right, a case for example reaches only the problem's
+        own module, there are none. Raises JudgeError.
+        """
+        job = as_loaded(Job("baselines", problem, problem.source + AS_CANDIDATE, limits=limits, beat=math.inf))
+        plan = EvaluationPlan(self, job, ahead=True)
+        wanted = {one.subject for one in plan.untimed()}
+        if not wanted:
+            return ()
+        outcome = plan.outcome(*self.conductor.conduct(plan, limits, None))
+        self.times.remember(job, outcome)
+        return tuple(timing for timing in outcome.timings if timing.subject in wanted)
 
     def compile(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """The compile stage alone: no GPU, no lock. A later `evaluate` of the same job finds its work done."""
