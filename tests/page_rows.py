@@ -115,6 +115,7 @@ def elsewhere() -> Names:
     (job, *_) = jobs_export(requests=requests_waiting(device=device, now=now), device=device)
     why = "its driver is 580.1, that of the class lab-h200 is 570.1: enroll another class"
     BatchJob.objects.filter(pk=job.pk).update(refusal=why)
+    Device.objects.filter(pk=device.pk).update(state=Device.State.DRAINING)  # forms offer it no more
     return {"elsewhere": run.pk, "enrolled": device.pk}
 
 
