@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 import pytest
@@ -18,6 +19,7 @@ from judge.bench.timing.enough import (
     NO_GAIN,
     NO_WIN,
     PRECISE,
+    RIVAL_S,
     TIME,
     cannot_exceed,
     why_enough,
@@ -162,3 +164,24 @@ def test_a_check_makes_no_win():
         rival = list(MINE * numpy.exp(0.03 * rng.standard_normal(10)))
         if cannot_exceed(rival, [MINE] * 10, 1.01):
             assert paired_speedup(rival, [MINE] * 10).call is not SpeedCall.FASTER
+
+
+def part(mine: list[float], eager: list[float], rival: list[float] | None = None, **given: Any) -> str:
+    return why_enough(mine, eager, rival, **({"beat": 2.0, "elapsed_s": 0.0, "budget_s": 8.0, "part": True} | given))
+
+
+def test_a_part_of_a_mean_is_measured_until_it_is_known_whoever_wins():
+    steady, wild = [100.0] * 16, [90.0, 110.0] * 8
+    assert part(steady, steady) == PRECISE
+    assert part(steady, steady, [50.0] * 16) == PRECISE, "slower than the best, and known"
+    assert part(steady, wild) == "" == part(steady, steady, wild), "either ratio counts"
+    assert part(steady[:10], steady[:10]) == "", "at looks only"
+    assert part(steady, wild, elapsed_s=RIVAL_S) == TIME
+
+
+def test_the_evaluated_case_gives_up_for_all_what_is_surely_slower_there():
+    steady, wild, faster = [100.0] * 10, [90.0, 110.0] * 5, [50.0] * 10
+    assert part(steady, wild, faster, gate=True) == NO_WIN
+    assert part(steady, wild, faster) == "", "in another case it goes on"
+    assert part(steady, wild, wild, gate=True) == ""
+    assert part(steady, wild, gate=True) == ""
