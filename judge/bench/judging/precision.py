@@ -33,7 +33,7 @@ FLAT = 1e-6  # spread over size: below it the oracle does not vary
 MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to which a type tells the variance
 ROUNDED_SHARE = 2e-5  # of an integer output's elements that lie so near a step that rounding decides; more is a bug
 VANISHED = 100.0  # times the oracle's spread: a reference that errs by more gives nothing but roundings
-ROOM = 64.0  # times the reference's roundings, where the right answer is zero
+ROOM, FEW_ROOM = 64.0, 4096.0  # times the reference's roundings, where the right answer is zero; of few numbers
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -288,7 +288,7 @@ def allowed(
         largest *= SPARSE
         rms = min(max(rms, largest / math.sqrt(max(1, count))), largest)
     limit = Allowed(rms, largest)
-    return limit.widened(reference, ROOM) if reference.vanish else limit
+    return limit.widened(reference, ROOM if count >= MANY else FEW_ROOM) if reference.vanish else limit
 
 
 def kept_bits(found: Errors, low: Errors | None, dtype: torch.dtype) -> float | None:

@@ -207,7 +207,7 @@ def test_the_preflight_says_which_gradients_there_are_and_refuses_writing_to_inp
 
 VANISHES = problem(
     "return torch.softmax(x[0] * self.w + self.b, -1)",
-    init="self.w = torch.nn.Parameter(torch.randn(64))\nself.b = torch.nn.Parameter(torch.randn(1))",
+    init="self.w = torch.nn.Parameter(torch.randn(64))\nself.b = torch.nn.Parameter(torch.randn(16, 1))",
 )
 SHIFTED = """
 class Shift(torch.autograd.Function):
@@ -222,7 +222,7 @@ class Shift(torch.autograd.Function):
 
 @pytest.mark.bench
 @pytest.mark.parametrize(
-    ("gradient", "passes"), [("g.sum()[None]", True), ("g.new_zeros(1)", True), ("g.new_ones(1)", False)]
+    ("gradient", "passes"), [("g.sum(-1, True)", True), ("g.new_zeros(16, 1)", True), ("g.new_ones(16, 1)", False)]
 )
 def test_a_gradient_that_vanishes_may_be_any_rounding_and_no_more(cpu_bench, gradient, passes):
     candidate = answer(VANISHES, "return torch.softmax(Shift.apply(x[0] * self.w, self.b), -1)")
