@@ -13,6 +13,7 @@ READERS = {
     "processes/zygote.py": "the runner's orders",
     "processes/forkserver.py": "its zygote, which runs no foreign code",
     "processes/inspection.py": "the runner's answer to the referee",
+    "processes/placing.py": "the runner's answer to the referee",
     "processes/subject_starter.py": "the runner's answer to the referee",
     "processes/child_group.py": "for `heard`, which the runner calls on each message",
     "processes/children.py": "for `heard`",
