@@ -19,7 +19,9 @@ from judge.bench.exchange.contact import Contact
 from judge.bench.judging import subjects
 from judge.bench.judging.reference import Reference
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.inspection import Seen
+from judge.bench.processes.placing import Mover
 from judge.bench.subjects.subject import Subject
 from judge.bench.timing import enough
 from judge.values import BASELINES, Outcome
@@ -69,6 +71,22 @@ class Line:
         """Nothing is open."""
 
 
+class Runner:
+    """The runner's end of the referee's private channel: it hears everything, and says where children are timed."""
+
+    def __init__(self) -> None:
+        self.mover = Mover(CorePlan(why="not divided: in this process"))
+        self.answers: list[dict[str, Any]] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        if "time" in message:
+            answers = SimpleNamespace(send=lambda answer, timeout: self.answers.append(answer))
+            self.mover.answer({}, message["time"], answers)  # type: ignore[arg-type]
+
+    def receive(self, timeout: float) -> dict[str, Any]:
+        return self.answers.pop(0)
+
+
 def assignment(payload: dict[str, Any], folder: Path, **more: Any) -> Assignment:
     given = {"role": "", "boss": None, "links": [], "device": "cpu", "target": "sm_90", "adapter": None, "layers": {}}
     return Assignment(payload=payload, folder=folder, **{**given, **more})
@@ -80,7 +98,6 @@ class Bench:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.lie = folder, honest
         self.reference: Reference | None = None
-        self.said: list[dict[str, Any]] = []
         monkeypatch.setattr(subjects, "ask_for", lambda boss, wanted, timeout: wanted)
         monkeypatch.setattr(subjects.Subjects, "_contact", lambda owner, name, mode: self._contact(owner, name, mode))
         monkeypatch.setattr(setting, "look", lambda boss, name, timeout: Seen((), (), ()))
@@ -108,7 +125,7 @@ class Bench:
             "stage_s": 30.0, "timing": True, "timing_s": 0.01, "known_us": {}, "beside_best": [], "beat": None,
             "sealed": [], "defined": {"k": []}, "stay": False, "source": PROBLEM, "case": None,
         }  # fmt: skip
-        given = assignment(payload, self._folder("referee"), boss=SimpleNamespace(send=self.said.append), links=names)
+        given = assignment(payload, self._folder("referee"), boss=Runner(), links=names)
         cache = RefereeCache(given)
         cache.reference = self.reference
         found = Referee(given, cache).outcome()

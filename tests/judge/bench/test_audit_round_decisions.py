@@ -13,6 +13,7 @@ from judge.bench.audit import sealed, state_checks
 from judge.bench.audit import setting as settings
 from judge.bench.audit.sealed import check_sealed, first_children
 from judge.bench.audit.setting import Answer
+from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import NotCarried
 from judge.bench.foreign.whereabouts import SILENT
@@ -306,13 +307,13 @@ def asked_case(monkeypatch, judged: list[object], **expected: object) -> tuple[s
     monkeypatch.setattr(settings, "other_question", lambda rounds, family: f"other {family}")
     seen, left = [], list(judged)
 
-    def judge(rounds, question, stage):
+    def ask_once(rounds, question, stage, *, count=False):
         seen.append(question)
         step = left.pop(0) if left else None
         if step is not None:
             raise step
 
-    monkeypatch.setattr(settings, "_judge", judge)
+    monkeypatch.setattr(settings, "ask_once", ask_once)
     setting = Audited(ready=lambda name, reference, question: "rounds")
     return sealed._ask(setting, "sealed#1", case("a"), SimpleNamespace(first=None)), seen[1:]
 
@@ -386,13 +387,36 @@ def test_the_reference_of_a_sealed_case_has_its_constants(tmp_path, monkeypatch)
     assert made(tmp_path / "c", monkeypatch, OTHER=1) is None
 
 
-def test_a_case_is_judged_by_the_answer_to_its_own_question():
+@pytest.mark.parametrize("count", [False, True])
+def test_a_case_is_judged_by_the_answer_to_its_own_question(count):
+    told: list[str] = []
     judged: list[object] = []
-    rounds = SimpleNamespace(
-        ask=lambda question: (f"reply to {question}", f"slots of {question}"), judge=lambda *row: judged.append(row)
-    )
-    settings._judge(rounds, "a question", "audit")
-    assert judged == [("a question", "reply to a question", "slots of a question", "audit")]
+
+    def tell(question, *, count=False):
+        told.append(f"{question}, {'counted' if count else 'not counted'}")
+        return f"slots of {question}"
+
+    contact = SimpleNamespace(answer=lambda kind: (kind, f"reply to {told[-1]}"))
+    rounds = SimpleNamespace(tell=tell, contact=contact, judge=lambda *row: judged.append(row))
+    reply = (Forwarded, f"reply to a question, {'counted' if count else 'not counted'}")
+    assert settings.ask_once(rounds, "a question", "audit", count=count) == reply
+    assert judged == [("a question", reply, "slots of a question", "audit")]
+
+
+def test_only_the_first_round_of_a_case_counts_launches(monkeypatch):
+    asked: list[object] = []
+
+    def ask_once(rounds, question, stage, *, count=False):
+        asked.append((question, stage, count))
+        return f"reply to {question}"
+
+    monkeypatch.setattr(settings, "ask_once", ask_once)
+    monkeypatch.setattr(settings, "other_question", lambda rounds, family: f"other {family}")
+    assert settings.judge_case("rounds", "given", "audit", count=True) == "reply to given"
+    assert asked == [("given", "audit", True), ("other centred", "audit", False)]
+    monkeypatch.setattr(settings, "other_question", lambda rounds, family: None)
+    assert settings.judge_case("rounds", "given", "audit") == "reply to given"
+    assert asked[2:] == [("given", "audit", False)]
 
 
 def case_asked(monkeypatch, answer: object, *, reference: object = "a reference", lost: bool = False) -> object:
