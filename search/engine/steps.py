@@ -319,11 +319,11 @@ def step_judge(*, node_id: int, bench_for: Callable[[Device], Bench], clock: Clo
     """
     if Node.objects.filter(pk=node_id, run__device__remote=True).exists():
         return step_judge_elsewhere(node_id=node_id, clock=clock)
-    owner = owner_name()
-    node, follow_ups = _claim_for_judging(node_id, owner, clock())
+    owner, began = owner_name(), clock()
+    node, follow_ups = _claim_for_judging(node_id, owner, began)
     if node is None:
         return follow_ups
-    problem, device, began = node.run.problem, node.run.device, clock()
+    problem, device = node.run.problem, node.run.device
     try:
         with lease_kept(node_id=node_id, owner=owner), stoppable(lambda: not lease_held(node_id=node_id, owner=owner)):
             bench = bench_for(device)

@@ -106,6 +106,12 @@ JUDGED = {
     "index-range": (PROBLEM, module("return [x][3]")),
 }
 
+# pattern -> (problem, candidate), where the problem asks for the gradients of inputs and parameters.
+WITH_GRADIENTS = {
+    "no-gradient": (PROBLEM, module("return self.right(x).detach()")),
+    "grad-accumulated": (PROBLEM, module("y = self.right(x); y.sum().backward(retain_graph=True); return y")),
+}
+
 # pattern -> (reason code, text): what no kernel can provoke here.
 TEXTS = {
     # Only a GPU's driver says these.

@@ -5,19 +5,25 @@ from __future__ import annotations
 import pytest
 
 from judge.bench.runner import Bench
-from judge.values import Job, Limits, ProblemSpec, Verdict
+from judge.values import DEFAULT_POLICY, Gradients, Job, Limits, Policy, ProblemSpec, Verdict
 from memory.patterns.table import BY_CODE, match_of
 from search.proposers.exchange import parse_reply
 from search.proposers.protocol import Task
-from tests.judge.judged_provocations import JUDGED, REPLIES, TEXTS
+from tests.judge.judged_provocations import JUDGED, REPLIES, TEXTS, WITH_GRADIENTS
 from tests.judge.provocations import COMPILE, INTERPRET
 from tests.judge.triton_child import failure
 
 
 def test_every_pattern_has_something_that_provokes_it() -> None:
-    provoked = {*COMPILE, *INTERPRET, *JUDGED, *TEXTS, *REPLIES}
+    provoked = {*COMPILE, *INTERPRET, *JUDGED, *WITH_GRADIENTS, *TEXTS, *REPLIES}
     assert provoked == set(BY_CODE)
-    assert not set(TEXTS) & {*COMPILE, *INTERPRET, *JUDGED, *REPLIES}  # exact words are the last resort
+    assert not set(TEXTS) & {
+        *COMPILE,
+        *INTERPRET,
+        *JUDGED,
+        *WITH_GRADIENTS,
+        *REPLIES,
+    }  # exact words are the last resort
 
 
 @pytest.mark.bench
@@ -28,10 +34,12 @@ def test_kernels_provoke_them(mode: str) -> None:
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("code", JUDGED)
+@pytest.mark.parametrize("code", [*JUDGED, *WITH_GRADIENTS])
 def test_the_judge_says_it(cpu_bench: Bench, code: str) -> None:
-    problem, source = JUDGED[code]
-    outcome = cpu_bench.evaluate(Job(f"job-{code}", ProblemSpec(problem, None), source, limits=Limits(wall_s=60)))
+    policy = Policy(gradients=Gradients.ALL) if code in WITH_GRADIENTS else DEFAULT_POLICY
+    problem, source = {**JUDGED, **WITH_GRADIENTS}[code]
+    spec = ProblemSpec(problem, None, policy)
+    outcome = cpu_bench.evaluate(Job(f"job-{code}", spec, source, limits=Limits(wall_s=60)))
     found = match_of(outcome.reason, outcome.message)
     assert outcome.verdict is not Verdict.PASS
     assert found is not None and found.pattern.code == code, (outcome.verdict, outcome.reason, outcome.message)

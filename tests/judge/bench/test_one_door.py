@@ -55,6 +55,8 @@ def test_a_contact_gives_claims_and_nothing_else():
     given = {
         one.name: ast.unparse(one.returns) for one in contact.body if isinstance(one, ast.FunctionDef) and one.returns
     }
-    assert (given["ask"], given["answer"], given["construct"]) == ("Answer", "Answer", "Constructed")
+    assert (given["ask"], given["answer"]) == ("Answer", "Answer")
+    assert {given[name] for name in ("tell", "begin_to_construct", "reconstruct")} == {"None"}  # answer() alone reads
+    assert [name for name, kind in given.items() if "Message" in kind] == ["_received"]
     reads = [node for node in ast.walk(contact) if isinstance(node, ast.Attribute) and node.attr == "receive"]
     assert len(reads) == 1

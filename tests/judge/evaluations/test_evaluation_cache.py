@@ -63,6 +63,9 @@ class FakeBench:
     def seal(self, problem, *, seed, limits=None):
         return ()
 
+    def time_baselines(self, problem, *, limits=None):
+        return ()
+
     def admit(self, problem, *, limits=None, progress=None):
         self.jobs.append(problem)
         if progress is not None:
