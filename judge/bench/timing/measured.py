@@ -39,7 +39,7 @@ Placing = Callable[[Sequence[str]], AbstractContextManager[Placed]]
 
 WARM_CALLS = 3
 LAUNCH_BOUND = 0.75  # of a call's time on the device, if launching it takes longer than that
-LONG_LAUNCH_US = 200.0  # launching that no caller hides behind other work: some tens of launches
+LONG_LAUNCH_US = 500.0  # launching that no caller hides behind other work; one launch takes up to 250
 SCOUTED = 4  # pairs after which it is known whether launching is what takes the time
 SETTLING = 8  # calls of every side that do not count, on the processors and by the clock of those that do
 LEAST_US = 1e-3  # no clock tells less; a smaller claim would overflow ratios

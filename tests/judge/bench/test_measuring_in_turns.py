@@ -102,17 +102,17 @@ def gapped(host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds:
 
 def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gaps_between_them(monkeypatch):
     monkeypatch.setattr(measured, "quiet_and_alone", lambda lock, device: nullcontext(0.0))
-    asked, (seen, sides, own) = gapped(300.0)
+    asked, (seen, sides, own) = gapped(700.0)
     assert asked == [False] * measured.SCOUTED + [True] * (measured.SETTLING + 8)
     assert seen.gaps and own.gaps and seen.clocks_mhz == [7] * 4, "of what was dropped no clock is kept"
-    assert [side.samples_us for side in sides] == [[300.0] * 8] * 2 and len(sides[0].wall_us) == 8
+    assert [side.samples_us for side in sides] == [[700.0] * 8] * 2 and len(sides[0].wall_us) == 8
     own.run(sides, None)
     assert asked[-measured.SETTLING - 8 :] == [True] * (measured.SETTLING + 8), "and so is whoever comes afterwards"
 
 
 @pytest.mark.parametrize(
     "calls",
-    [{"host_us": 199.0}, {"host_us": 300.0, "us": 401.0}, {"host_us": 300.0, "device": "cpu"}],
+    [{"host_us": 499.0}, {"host_us": 700.0, "us": 934.0}, {"host_us": 700.0, "device": "cpu"}],
     ids=["short", "works longer", "on the processor"],
 )
 def test_gaps_are_left_out_of_short_calls_and_of_those_that_work_longer(monkeypatch, calls):

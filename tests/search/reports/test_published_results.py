@@ -105,6 +105,50 @@ def test_the_rates_of_both_judges_are_those_of_the_kept_samples():
     assert agreed["kernels"] == agreed["same_verdict"] == 3 and "all 3 got the same verdict from both" in PLAIN
 
 
+def test_the_trials_of_published_kernels_are_those_of_the_kept_rows():
+    found = document("h200/judge_bench_recorded.json")
+    phases = {"cold": "cold", "loser": "loser, warm", "best": "would-be best", "once": "once"}
+    judges = {"judge": "ours", "plain": "plain"}
+    walls: dict[tuple[str, str], list[float]] = {}
+    for one in found["trials"]:
+        walls.setdefault((phases[one["phase"]], judges[one["judge"]]), []).append(one["wall_s"])
+    assert table("trials of published kernels") == [
+        [*names, str(len(took)), *(f"{seconds:.2f}" for seconds in (median(took), min(took), max(took)))]
+        for names, took in sorted(walls.items(), key=lambda row: [*phases.values()].index(row[0][0]))
+    ]
+    times = found["times_plain"]
+    assert f"{times['cold']:.1f} times the plain judge's evaluations a minute cold and {times['loser']:.1f}" in PLAIN
+
+
+def test_the_large_problems_are_those_of_the_kept_rows():
+    rows = document("h200/memory.json")
+    assert {row["verdict"] for row in rows} == {"pass"} and all(row["memory"]["lean"] for row in rows)
+    for cells, row in zip(table("large problem"), rows, strict=True):
+        memory, gib = row["memory"], 2**30
+        reached = memory["reached_bytes"]
+        sizes = (memory["least_bytes"], reached["referee"], reached["candidate"])
+        assert cells == [
+            row["name"],
+            memory["oracle"],
+            *(f"{size / gib:.1f}" for size in sizes),
+            f"{row['admit_s']:.1f}",
+        ]
+
+
+def test_what_is_said_of_a_crowd_and_of_launches_is_so():
+    crowd, launches = document("h200/crowd.json")["honest"], document("h200/launch_bound.json")
+    assert f"{crowd['n']} of 30 were reached: {crowd['p50_s']:.1f} s at the median, one lost" in PLAIN
+    assert len(crowd["not_passed"]) == 1
+    assert f"{crowd['waits_s']['gpu_waited_shared_s']:.0f} s of an evaluation are spent waiting" in PLAIN
+    itself = [row for row in launches if row["kind"] == "rnn-aa"]
+    assert not any(row["call"] == "faster" for row in launches)
+    ratios = [row["ratio"] for row in itself]
+    assert f"{len(itself)} comparisons of the recurrent kernel with itself: none faster" in PLAIN
+    assert f"ratios {min(ratios):.2f} to {max(ratios):.2f}" in PLAIN
+    over = [row["median_us"]["eager"] / row["median_us"]["candidate"] for row in launches if row["kind"] == "rnn"]
+    assert f"{min(over):.2f} to {max(over):.2f} in all six" in PLAIN and len(over) == 6
+
+
 def test_the_self_test_s_counts_are_those_of_the_kept_rows():
     rows = lines_of("h200/selftest.csv")
     assert all(row["state"] == "right" for row in rows)
@@ -156,10 +200,16 @@ def test_the_calibration_s_errors_are_fitted_from_the_kept_rows():
 def test_no_speedup_is_published_that_nobody_audited():
     assert [path.name for path in sorted((FOLDER / "h200").iterdir())] == [
         "calibration.jsonl",
+        "crowd.json",
         "judge_bench.json",
+        "judge_bench_recorded.json",
+        "launch_bound.json",
+        "memory.json",
         "recorded_sample.csv",
         "selftest.csv",
     ]
     assert not {"speedup", "low", "high"} & set(lines_of("h200/recorded_sample.csv")[0])
+    for name in ("crowd.json", "judge_bench_recorded.json", "launch_bound.json", "memory.json"):
+        assert '"speedup"' not in (FOLDER / "h200" / name).read_text(encoding="utf-8")
     withdrawn = TEXT[TEXT.index("## Withdrawn: measured before the audit existed") :]
     assert not re.search(r"\d×|\d\.\d|\d–\d", withdrawn)
