@@ -20,6 +20,7 @@ from judge.values.units import gib
 ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ \w+)")  # in torch's messages, of GPUs and of the CPU
 LACKING = (torch.OutOfMemoryError, MemoryError)
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
+FULL = 0.5  # of it in other hands before a candidate has begun, which is not blamed for finding too little then
 CONTEXTS_BYTES = 4 << 30  # what children hold at least, whatever they compute
 LEAVING_S = 3.0  # until children that were sent away have given back what they held
 
@@ -32,6 +33,16 @@ class MemoryAccount:
         self.subjects = subjects
         self.device = device
         self.before = self._others()
+        self.taken = 0.0  # of the GPU's memory, by others when the evaluation began
+
+    def begin(self) -> None:
+        """Note what others hold before the evaluation's own processes compute anything."""
+        self.taken = gpu.taken_by_others(self.device)
+
+    def may_blame(self, ended: Ended) -> None:
+        """Raises JudgeError where a subject found too little memory because others held it from the start."""
+        if ended.verdict is Verdict.OUT_OF_MEMORY and self.taken > FULL:
+            raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
 
     @property
     def plan(self) -> MemoryPlan | None:

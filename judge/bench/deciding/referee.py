@@ -47,7 +47,6 @@ from judge.values import Audit as AuditState
 
 SCARCE = 0.3  # of it free at the end: nobody stays
 GAVE_UP_CHARS = 600
-FULL = 0.5  # in other hands before a candidate has begun: it cannot be blamed for finding too little
 
 
 def run(assignment: Assignment) -> None:
@@ -107,7 +106,6 @@ class Referee:
         self.audit = AuditState.NONE
         self.confirmed = False  # measured twice, and faster than the best so far both times
         self.environment: dict[str, Any] = {"baselines": {}}  # by name: measured, known, or why it is left out
-        self.taken = 0.0  # of the GPU's memory, by others when it began
         self.rounds: Rounds | None = None
 
     @property
@@ -127,8 +125,7 @@ class Referee:
         except Ended as ended:
             if ended.verdict is not Verdict.REFUSED_PROBLEM:
                 self._trust_the_device()
-            if ended.verdict is Verdict.OUT_OF_MEMORY and self.taken > FULL:
-                raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
+            self.memory.may_blame(ended)
             return self._not_passed(ended)
         self._trust_the_device()
         if self.weighted is not None:
@@ -186,7 +183,7 @@ class Referee:
     def _judge(self) -> None:
         self.environment["reference"] = "separate process"
         self.environment["numerics"] = {"precision": self.policy.precision.value, **numerics_now()}
-        self.taken = gpu.taken_by_others(self.device)
+        self.memory.begin()
         self.stage_log.doing("problem")
         reference, rounds, first = self._problem()
         if reference.loaded.weights:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.bench.deciding import memory_account as accounting
 from judge.bench.deciding import referee as refereeing
 from judge.bench.deciding import referee_cache
 from judge.bench.deciding.memory_account import MemoryAccount
@@ -70,6 +71,11 @@ class Log:
         self.stages.append(StageRecord(name, state, wall_ms, detail))
 
 
+def account() -> MemoryAccount:
+    """Of an evaluation whose problem has no plan."""
+    return MemoryAccount(SimpleNamespace(reference=None), SimpleNamespace(contacts={}), "cpu")
+
+
 def referee(**given: object) -> Referee:
     """One that was not begun: what it decides by is as after a pass with a time."""
     bare = Referee.__new__(Referee)
@@ -78,9 +84,9 @@ def referee(**given: object) -> Referee:
         {
             "payload": payload | given.pop("payload", {}), "timed": shown(), "timing": "the stage", "confirmed": True,
             "device": "cpu", "interprets": False, "loads": True, "records": [], "kernels": [], "findings": [],
-            "environment": {}, "rounds": None, "audit": Audit.NONE, "taken": 0.0, "stage_log": Log(),
+            "environment": {}, "rounds": None, "audit": Audit.NONE, "stage_log": Log(),
             "whereabouts": SimpleNamespace(device_lost=lambda: False, last=""), "deadline": Deadline(60, 30),
-            "lock": SimpleNamespace(shared=nullcontext, fd=None), "memory": SimpleNamespace(noted=dict),
+            "lock": SimpleNamespace(shared=nullcontext, fd=None), "memory": account(),
         }
         | given
     )  # fmt: skip
@@ -189,14 +195,27 @@ def test_a_referee_whose_own_device_failed_blames_the_problem_or_nobody():
 
 
 @pytest.mark.parametrize(("taken", "blamed"), [(0.5, True), (0.51, False)])
-def test_too_little_memory_is_the_candidates_only_where_others_held_no_more_than_half(taken, blamed):
+def test_too_little_memory_is_the_candidates_only_where_others_held_no_more_than_half(monkeypatch, taken, blamed):
+    monkeypatch.setattr(accounting.gpu, "taken_by_others", lambda device: taken)
+    memory = account()
+    memory.begin()
     fault = Ended(Verdict.OUT_OF_MEMORY, "smoke", "run.oom", "no room")
     if blamed:
-        assert outcome(fault, taken=taken).verdict is Verdict.OUT_OF_MEMORY
+        assert outcome(fault, memory=memory).verdict is Verdict.OUT_OF_MEMORY
     else:
         with pytest.raises(JudgeError, match="others held 51% of the GPU's memory: no room"):
-            outcome(fault, taken=taken)
-    assert outcome(Ended(Verdict.WRONG, "smoke", "x.y", ""), taken=0.9).verdict is Verdict.WRONG
+            outcome(fault, memory=memory)
+    assert outcome(Ended(Verdict.WRONG, "smoke", "x.y", ""), memory=memory).verdict is Verdict.WRONG
+
+
+def test_what_others_hold_is_noted_before_the_problem_is_loaded():
+    class Noted(Exception): ...
+
+    def begin() -> None:
+        raise Noted
+
+    with pytest.raises(Noted):
+        referee(memory=SimpleNamespace(begin=begin), policy=Policy())._judge()
 
 
 @pytest.mark.parametrize(("others", "blamed"), [(0.2, True), (0.21, False)])
