@@ -87,7 +87,7 @@ class Bench:
         self.kept_referees = KeptReferees()
         self._ended = 0.0  # when the last evaluation was done
         self._pressed = False  # this one came right after it: contexts are then made several at once, and more rarely
-        self.conductor = Conductor(self, sandbox=sandbox, required=minimum_sandbox)
+        self.conductor = Conductor(self)
         self._root: Path | None = None
         self._servers: dict[str, ForkServer] = {}
         self.times = KnownTimes(lambda: self.baselines)

@@ -29,11 +29,8 @@ STEP_S = 0.25
 class Conductor:
     """Conducts one plan after another for one bench."""
 
-    def __init__(self, bench: Host, *, sandbox: bool, required: frozenset[str]) -> None:
-        """`required`: layers of the sandbox without which no foreign code is run."""
+    def __init__(self, bench: Host) -> None:
         self.bench = bench
-        self.sandbox = sandbox
-        self.required = required
         self.layers: dict[str, Layers] = {}  # of the last plan's children, by name
         self.settling_s = 0.0  # waited for the children of earlier plans to be gone
         self.leaving: list[ChildGroup] = []  # killed, and perhaps not yet gone: a CUDA context takes its time
@@ -61,7 +58,8 @@ class Conductor:
             self.settle()
         waits = not self.bench.device.startswith("cuda")
         staying: dict[str, Child] = {}
-        with ChildGroup(limits, sandbox=self.sandbox, required=self.required, waits=waits) as group:
+        bench = self.bench
+        with ChildGroup(limits, sandbox=bench.sandbox, required=bench.minimum_sandbox, waits=waits) as group:
             self.leaving += [] if waits else [group]
             plan.start(group, key=key, nonce=nonce)
             plan.watch = Watch(limits, self._lock_table(), memory=waits)
@@ -118,6 +116,6 @@ class Conductor:
 
     def _require_layers(self) -> None:
         for name, layers in self.layers.items():
-            gaps = missing(layers, sorted(self.required))
+            gaps = missing(layers, sorted(self.bench.minimum_sandbox))
             if gaps and layers:
                 raise JudgeError(f"required sandbox layers are not active in the {name} child: {', '.join(gaps)}")

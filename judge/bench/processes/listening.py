@@ -42,6 +42,8 @@ class Host(Protocol):
     """What a plan asks of the bench that runs it."""
 
     device: str
+    sandbox: bool
+    minimum_sandbox: frozenset[str]  # layers without which no foreign code is run
     spares: int  # children that wait for any role
     times: KnownTimes
     alternatives: bool  # whether baselines beside eager are timed unasked

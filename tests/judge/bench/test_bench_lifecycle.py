@@ -238,8 +238,15 @@ def test_spares_of_other_bounds_are_replaced():
         assert not first.folder.exists()
 
 
-@pytest.mark.parametrize(("layers", "blamed"), [({"landlock": "active"}, True), ({}, False)])
-def test_a_child_that_ended_before_it_read_anything_is_nobodys_crash(cpu_bench, tmp_path, layers, blamed):
+@pytest.mark.parametrize(
+    ("layers", "seen", "fault"),
+    [
+        ({"landlock": "active"}, True, ""),
+        ({}, True, "before it had an assignment: exited with status 1"),
+        ({}, False, "had ended, and it lives"),
+    ],
+)
+def test_a_child_that_ended_before_it_read_anything_is_nobodys_crash(cpu_bench, tmp_path, layers, seen, fault):
     """A CUDA context that found no memory, say: the child has not told its sandbox yet."""
     plan = EvaluationPlan(cpu_bench, Job("x", ProblemSpec(PROBLEM), SAME))
     members = {}
@@ -253,10 +260,12 @@ def test_a_child_that_ended_before_it_read_anything_is_nobodys_crash(cpu_bench, 
     group.members = members
     body = Outcome(Verdict.CRASHED, stage="load", reason="load.died", message="the import ended it").to_json()
     try:
-        if blamed:
+        if seen:
+            plan.endings["candidate"] = members["candidate"].ending()
+        if not fault:
             assert plan.outcome(body, group).verdict is Verdict.CRASHED
         else:
-            with pytest.raises(JudgeError, match="before it had an assignment: exited with status 1"):
+            with pytest.raises(JudgeError, match=fault):
                 plan.outcome(body, group)
     finally:
         for child in members.values():

@@ -26,8 +26,9 @@ def begun(plan: Any, *, stuck: bool = False) -> list[str]:
         if stuck:
             raise JudgeError("it could not be killed")
 
-    bench: Any = SimpleNamespace(device="cuda:0", kept_referees=SimpleNamespace(settle=lambda: gone.append("kept")))
-    conductor = Conductor(bench, sandbox=False, required=frozenset())
+    kept = SimpleNamespace(settle=lambda: gone.append("kept"))
+    bench: Any = SimpleNamespace(device="cuda:0", sandbox=False, minimum_sandbox=frozenset(), kept_referees=kept)
+    conductor = Conductor(bench)
     groups: Any = [SimpleNamespace(close=lambda name=name: close(name)) for name in ("first", "second")]
     conductor.leaving += groups
 
