@@ -21,15 +21,24 @@ def check_recount(setting: Setting, reply: Forwarded) -> str:
     times; a candidate could know it.
     """
     assert setting.candidate_us is not None
-    check_seen(reply, STAGE)
+    us = recounted_us(reply, setting.assignment.target, setting.candidate_us, STAGE)
+    return f"{us:.1f} µs by the counts of a fresh process, {setting.candidate_us:.1f} µs by those taken"
+
+
+def recounted_us(reply: Forwarded, target_name: str, taken_us: float, stage: str) -> float:
+    """The modelled time by the counts of `reply`, an answer for other content than `taken_us` is modelled from.
+
+    Raises Ended (`audit.counts`) where it is much more.
+    """
+    check_seen(reply, stage)
     report = traffic_report(reply.traffic or ())
-    us = kernel_time_us(report, target(setting.assignment.target))[1] if report.kernels else 0.0
-    if us > MOST_MORE * setting.candidate_us:
+    us = kernel_time_us(report, target(target_name))[1] if report.kernels else 0.0
+    if us > MOST_MORE * taken_us:
         raise Ended(
             Verdict.SUSPECT,
-            STAGE,
+            stage,
             "audit.counts",
-            f"what a fresh process counted for other content takes {us:.1f} µs by the model, the counts that its time "
-            f"is modelled from {setting.candidate_us:.1f} µs; do the same work for any content",
+            f"what was counted for other content takes {us:.1f} µs by the model, the counts that its time is modelled "
+            f"from {taken_us:.1f} µs; do the same work for any content",
         )
-    return f"{us:.1f} µs by the counts of a fresh process, {setting.candidate_us:.1f} µs by those taken"
+    return us

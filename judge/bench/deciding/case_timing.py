@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from judge.bench.admission.declared import with_case
-from judge.bench.audit.setting import GIVEN, Setting, ask_once
+from judge.bench.audit.recount import recounted_us
+from judge.bench.audit.setting import GIVEN, Setting, ask_once, other_question
 from judge.bench.deciding.compilation import Compiled, compiled
 from judge.bench.deciding.declared_check import Answered, Counting, DeclaredCheck
 from judge.bench.deciding.weighing import Weighing
@@ -85,8 +86,11 @@ class CaseTiming:
         return self.weighing.together(alone)
 
     def _model(self, answered: Answered, *, compilation: Compiled) -> None:
-        """The time of a case from its counted launches. Kernels that only it launches are compiled for it. Raises
-        Ended and SubjectFailed."""
+        """The time of a case from its counted launches. Kernels that only it launches are compiled for it.
+
+        The draw that is counted is the same for every candidate, which could know it: other content is counted beside
+        it, since an audit does that in the evaluated case alone. Raises Ended and SubjectFailed.
+        """
         rounds, reply = answered.rounds, answered.reply
         codes, missing = dict(compilation.codes), compilation.missing
         if any(code not in codes for code in rounds.codes):
@@ -98,7 +102,11 @@ class CaseTiming:
                 reply = ask_once(rounds, answered.question, STAGE, count=True)
         check_compiled(codes, rounds.codes, reply.traffic or (), missing)
         settled = self.settled(answered.question)
-        found = modelled(answered.reference, settled, reply, self.setting.assignment.target)
+        target = self.setting.assignment.target
+        found = modelled(answered.reference, settled, reply, target)
+        other = other_question(rounds, GIVEN)
+        if other is not None:
+            recounted_us(ask_once(rounds, other, STAGE, count=True), target, found.candidate.median_us, STAGE)
         self.weighing.found[answered.case] = found
 
     def _compiled(self, answered: Answered) -> Compiled:

@@ -18,6 +18,7 @@ from judge.values import SpeedCall, Speedup
 NORMAL = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard deviations to either end of an interval
 DOUBTFUL = 1.5
 MOST_DF = 40.0  # of what is remembered of a problem: a device may change
+MOST_VARIANCE = 0.25**2  # of one candidate's processes that is remembered: one may be as erratic as it likes
 STEPS = 400  # of the integral below, an even number
 
 

@@ -12,13 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from judge.bench.exchange.reports import Threads
+from judge.bench.exchange.reports import MOST_CHILDREN, Threads
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireTimeout
 from judge.bench.processes.children import Child
 from judge.bench.processes.plain_files import opened
 from judge.values import JudgeError
 
-MOST_LOOKS = 64
+LOOKS_EACH = 6  # whether a child has ended, where memory is short
+MOST_LOOKS = 64 + LOOKS_EACH * MOST_CHILDREN
 MOST_ROWS = 200
 MOST_ENTRIES, MOST_DEPTH = 5000, 40
 ANSWER_S = 5.0

@@ -96,5 +96,7 @@ def place(boss: Channel, names: Sequence[str], timeout: float) -> Placed:
 @contextmanager
 def timed(boss: Channel, names: Sequence[str], timeout: float) -> Iterator[Placed]:
     """Have them on the processors for timing as long as the block lasts. Raises JudgeError."""
-    yield place(boss, names, timeout)
-    place(boss, (), timeout)
+    try:
+        yield place(boss, names, timeout)
+    finally:  # a baseline's child may stay for the next evaluation
+        place(boss, (), timeout)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from adaexplore_site import settings
-from judge.bench.device.luck import MOST_DF
+from judge.bench.device.luck import MOST_DF, MOST_VARIANCE
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.reports import Doing
 from judge.bench.judging.completion import Ended, of_subject
@@ -150,6 +150,10 @@ def test_the_luck_of_processes_is_remembered_by_problem_and_joined(store, kept):
         told({"df": 30, "variance": 0.04})
     most = again.luck(PROBLEM)
     assert most is not None and most.df == MOST_DF
+    luck = {LUCK: {"df": 3, "variance": 9.0}}
+    known.remember(dataclasses.replace(job, problem=OTHER), dataclasses.replace(passed(TIME), environment=luck))
+    erratic = again.luck(OTHER)
+    assert erratic is not None and erratic.variance == MOST_VARIANCE, "one candidate does not end all later races"
     bench = SimpleNamespace(
         device="cuda:0", times=again, alternatives=True, kept_referees=SimpleNamespace(most=0),
         cores=CorePlan(why="not divided: a test"),

@@ -12,7 +12,7 @@ import pytest
 
 from judge.bench.device.nvml import bus_addresses
 from judge.bench.exchange.wire import Channel
-from judge.bench.processes import cores
+from judge.bench.processes import cores, placing
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.cores import CorePlan, listed, move, node_of, parsed, plan_cores
 from judge.bench.processes.placing import MOST_MOVES, Mover, Placed, place, timed
@@ -242,6 +242,14 @@ def test_children_begin_beside_and_are_on_the_processors_for_timing_while_they_a
         place(boss, ["eager"], 5)
         assert place(boss, ["candidate"], 5).where == listed(plan.timed)
         assert (allowed(pids["eager"]), allowed(pids["candidate"])) == (listed(plan.others), listed(plan.timed))
+
+
+def test_who_fails_while_it_is_timed_leaves_the_processors_for_timing(monkeypatch):
+    asked = []
+    monkeypatch.setattr(placing, "place", lambda boss, names, timeout: asked.append(list(names)))
+    with pytest.raises(ZeroDivisionError), timed(None, ["candidate", "eager"], 5):
+        raise ZeroDivisionError
+    assert asked == [["candidate", "eager"], []]
 
 
 def test_who_asks_too_often_gets_no_answer():

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,11 +103,10 @@ def test_looks_are_answered_on_the_private_channel_and_bounded(child):
     inspector.answer({"audit": child}, "other", runner)
     with pytest.raises(JudgeError, match="did not say"):
         look(referee, "nobody", 1)
+    answers = 0
     for _ in range(MOST_LOOKS):
         inspector.answer({}, "nobody", runner)
-    answers = 0
-    with pytest.raises(WireTimeout):
-        while True:
+        with suppress(WireTimeout):
             referee.receive(0.05)
             answers += 1
     assert answers == MOST_LOOKS - 2

@@ -22,6 +22,7 @@ from judge.bench.device import memory
 from judge.bench.exchange import parts
 from judge.bench.exchange.arenas import Arena, Arenas
 from judge.bench.exchange.contact import Deadline
+from judge.bench.exchange.reports import MOST_CHILDREN
 from judge.bench.foreign.loading import load_problem
 from judge.bench.judging import subjects as subjects_of
 from judge.bench.judging.asking import Question, Questions
@@ -31,6 +32,7 @@ from judge.bench.judging.precision import errors
 from judge.bench.judging.reference import Reference
 from judge.bench.judging.slices import answered
 from judge.bench.judging.subjects import Subjects
+from judge.bench.processes.inspection import LOOKS_EACH, MOST_LOOKS
 from judge.bench.runner import Bench
 from judge.values import DEFAULT_POLICY, Audit, Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.rounds_bench import problem
@@ -292,6 +294,17 @@ def test_only_the_memory_of_a_child_that_has_ended_is_lent_again(monkeypatch):
     subjects.release("gone", "stays")
     assert [arena for arena, _ in arenas._free] == [lent["gone"]]
     assert [arena for arena, _ in arenas._lent] == [lent["stays"]] and arenas.device_bytes == 128
+
+
+def test_the_runner_answers_all_looks_for_children_that_do_not_end(monkeypatch):
+    clock, looks = [0.0], []
+    sleep = SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda s: clock.__setitem__(0, clock[0] + s))
+    monkeypatch.setattr(subjects_of, "time", sleep)
+    monkeypatch.setattr(subjects_of, "look", lambda *asked: looks.append(asked) or SimpleNamespace(threads=["one"]))
+    assignment: Any = SimpleNamespace(payload={"subjects": []}, links=[], boss=None, device="cpu")
+    subjects = Subjects(assignment, Deadline(5, 5), Arenas(), {})
+    assert not subjects._has_ended("stays", subjects_of.ENDING_S)
+    assert 1 < len(looks) <= LOOKS_EACH and MOST_LOOKS > LOOKS_EACH * MOST_CHILDREN
 
 
 def account(

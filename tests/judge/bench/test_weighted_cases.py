@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from judge.bench.deciding.weighing import ALONE, Weighing
 from judge.bench.device.statistics import joint_confidence, paired_speedup, timing_of, weighted_mean
 from judge.bench.judging.completion import Ended, in_case
+from judge.bench.timing.modelled import fixed_seed
 from judge.bench.timing.stage import Measured
 from judge.values import (
     Basis,
@@ -130,6 +132,18 @@ def test_a_case_that_is_surely_slower_is_named(by_row):
 def test_modelled_times_of_cases_are_the_same_each_time(by_row, interpreter_bench):
     again = judged(interpreter_bench, BY_ROW, beat=math.inf)
     assert [one.speedup for one in again.weighted] == [one.speedup for one in by_row.weighted]
+
+
+def test_less_work_for_the_draw_that_is_counted_is_suspect(interpreter_bench):
+    torch.manual_seed(fixed_seed(ROWS))
+    known = float(torch.randn(16, 512)[0, 0])
+    source = BY_ROW.replace(
+        "30 if x.shape[1] == 1 else 1",
+        f"30 if x.shape[1] == 1 or (x.shape[1] == 512 and abs(float(x[0, 0]) - {known!r}) > 1e-6) else 1",
+    )
+    outcome = judged(interpreter_bench, source, beat=math.inf)
+    assert (outcome.verdict, outcome.reason) == (Verdict.SUSPECT, "audit.counts"), outcome.message
+    assert "in case 'wide'" in outcome.message
 
 
 def test_one_that_is_wrong_in_a_weighted_case_is_wrong(interpreter_bench):
