@@ -30,6 +30,7 @@ from judge.bench.judging.reference import Reference
 from judge.bench.judging.slices import answered
 from judge.bench.judging.stochastic import ByChance, eligible
 from judge.bench.processes.placing import Placed
+from judge.bench.timing.circumstances import Circumstances
 from judge.bench.timing.enough import why_enough
 from judge.bench.timing.fresh_draws import CALIBRATED, CALIBRATING, FreshDraws
 from judge.values import Verdict
@@ -83,19 +84,6 @@ class Runner:
         return self.launch_us > LAUNCH_BOUND * statistics.median(self.samples_us)
 
 
-@dataclass
-class Circumstances:
-    """What went on while the samples were taken."""
-
-    clocks_mhz: list[int] = field(default_factory=list)  # one per block
-    throttled: int = 0  # union of the throttle reasons seen
-    dropped: int = 0  # pairs left out for their clock
-    waited_s: float = 0.0  # until the GPU was quiet
-    stopped: str = ""  # why no more samples were taken
-    gaps: bool = False  # between launches counted
-    cores: str = ""  # processors that the sides were on, or why they could not be put there
-
-
 class Measurement:
     """Times sides by turns: a block takes them in random order, then in the opposite one, with equal content.
 
@@ -117,6 +105,7 @@ class Measurement:
     placing: Placing = staticmethod(lambda names: nullcontext(Placed()))  # puts sides on the processors for timing
 
     gaps = False  # between launches count: time is the caller's, since calls wait for their launches
+    _scouts = _began = False  # whether this run still asks that, and whether it began to count them
 
     def __init__(
         self,
@@ -202,13 +191,15 @@ class Measurement:
             seen.cores, seen.waited_s = placed.where, waited_s
             self._settle(sides)
             started = time.monotonic()
-            while not (stopped := self._enough(sides, rival, time.monotonic() - started)):
-                order = self.rng.sample(sides, len(sides))
-                for block in (order, order[::-1]):  # A B, then B A: drift hits both alike
-                    self._together(block)
-                seen.clocks_mhz.append(self.clock.mhz())
-                seen.throttled |= self.clock.throttle_reasons()
-                if self._begins_to_count_gaps(sides):
+            self._scouts, self._began = not self.gaps, False
+            while not (stopped := self._enough(sides, rival, time.monotonic() - started)) or self._in_vain(sides):
+                if not stopped:
+                    order = self.rng.sample(sides, len(sides))
+                    for block in (order, order[::-1]):  # A B, then B A: drift hits both alike
+                        self._together(block)
+                    seen.clocks_mhz.append(self.clock.mhz())
+                    seen.throttled |= self.clock.throttle_reasons()
+                if stopped or self._begins_to_count_gaps(sides):
                     seen.clocks_mhz.clear()
                     started = time.monotonic()
         seen.stopped, seen.gaps = stopped, self.gaps
@@ -218,11 +209,21 @@ class Measurement:
 
     def _begins_to_count_gaps(self, sides: list[Runner]) -> bool:
         """Whether the sides are measured anew, since one of them waits for its launches: both by the same clock."""
-        if self.gaps or self.reference.device == "cpu" or len(sides[0].samples_us) != SCOUTED:
+        if not self._scouts or self.reference.device == "cpu" or len(sides[0].samples_us) != SCOUTED:
             return False
-        self.gaps = any(side.launch_bound and side.launch_us > LONG_LAUNCH_US for side in sides)
+        self._scouts = False
+        self.gaps = self._began = any(side.launch_bound and side.launch_us > LONG_LAUNCH_US for side in sides)
         self._settle(sides)
         return self.gaps
+
+    def _in_vain(self, sides: list[Runner]) -> bool:
+        """Whether nobody's calls take as long as launching one of them was said to, which would choose the clock; then
+        all are measured anew without gaps."""
+        if not self._began or any(statistics.median(side.samples_us) > LONG_LAUNCH_US / 2 for side in sides):
+            return False
+        self.gaps = self._began = False
+        _forget(sides)
+        return True
 
     def _settle(self, sides: list[Runner]) -> None:
         """Where gaps count, every side comes to its pairs with the same calls behind it."""
@@ -231,9 +232,7 @@ class Measurement:
         for _ in range(SETTLING // 2):
             for block in (sides, sides[::-1]):
                 self._together(block)
-        for side in sides:
-            for samples in (side.samples_us, side.host_us, side.wall_us):
-                samples.clear()
+        _forget(sides)
 
     def _enough(self, sides: list[Runner], rival: Runner | None, elapsed_s: float) -> str:
         """Why no more pairs are taken; empty while they are."""
@@ -379,6 +378,12 @@ class Measurement:
 def _wrong_output(title: str, text: str) -> Ended:
     message = f"{title} of a timed call is wrong although the correctness rounds passed; {text}"
     return Ended(Verdict.WRONG, "timing", "time.wrong_output", message)
+
+
+def _forget(sides: list[Runner]) -> None:
+    for side in sides:
+        for samples in (side.samples_us, side.host_us, side.wall_us):
+            samples.clear()
 
 
 def _drop(sides: list[Runner], seen: Circumstances) -> None:

@@ -24,8 +24,9 @@ from judge.bench.judging.parameters import Binding
 from judge.bench.judging.precision import Allowed
 from judge.bench.judging.reference import Reference
 from judge.bench.timing.bursts import draw_ahead, trusted_time
+from judge.bench.timing.circumstances import Circumstances
 from judge.bench.timing.enough import BELOW
-from judge.bench.timing.measured import Circumstances, Measurement, Placing, Runner
+from judge.bench.timing.measured import Measurement, Placing, Runner
 from judge.bench.timing.parts import measured_parts
 from judge.bench.timing.trusted import Trusted
 from judge.values import (

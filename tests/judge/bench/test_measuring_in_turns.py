@@ -80,7 +80,9 @@ def test_each_block_is_followed_by_its_mirror_and_nobody_is_always_first(monkeyp
     assert {block[0] for block in blocks[::2]} == set(names), "the first block of a round is a random one"
 
 
-def gapped(host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds: int = 4) -> tuple[list[bool], Any]:
+def gapped(
+    host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds: int = 4, wall_us: float | None = None
+) -> tuple[list[bool], Any]:
     """Whether gaps counted in each call of one side of two, and what the measurement found."""
     own = Measurement.__new__(Measurement)
     own.reference, own.rng, own.budget_s, own.beat = SimpleNamespace(device=device), random.Random(3), 9.0, None
@@ -91,7 +93,7 @@ def gapped(host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds:
     def together(block):
         asked.append(own.gaps)
         for side in block:
-            side.samples_us.append(host_us if own.gaps else us)
+            side.samples_us.append((wall_us or host_us) if own.gaps else us)
             side.host_us.append(host_us if side is sides[1] else 1.0)
             side.wall_us.append(1.0)
 
@@ -108,6 +110,14 @@ def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gap
     assert [side.samples_us for side in sides] == [[700.0] * 8] * 2 and len(sides[0].wall_us) == 8
     own.run(sides, None)
     assert asked[-measured.SETTLING - 8 :] == [True] * (measured.SETTLING + 8), "and so is whoever comes afterwards"
+
+
+def test_who_only_says_that_launching_takes_long_does_not_choose_the_clock(monkeypatch):
+    monkeypatch.setattr(measured, "quiet_and_alone", lambda lock, device: nullcontext(0.0))
+    asked, (seen, sides, own) = gapped(700.0, wall_us=120.0)
+    assert asked == [False] * measured.SCOUTED + [True] * (measured.SETTLING + 8) + [False] * 8
+    assert not seen.gaps and not own.gaps and seen.clocks_mhz == [7] * 4
+    assert [side.samples_us for side in sides] == [[100.0] * 8] * 2
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from judge.bench.judging.completion import Ended
 from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
 from judge.bench.timing.bursts import Burst, Bursts, _supported, trusted_time
+from judge.bench.timing.circumstances import Circumstances
 from judge.bench.timing.enough import BELOW, MEETS, NO_WIN, TIME
-from judge.bench.timing.measured import Circumstances, Measurement, Runner, _drop
+from judge.bench.timing.measured import Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
 from judge.values import (
