@@ -23,7 +23,7 @@ from judge.evaluations.models import CaseMeasurement, Evaluation, Measurement
 from judge.evaluations.services import case_of
 from judge.problems.models import flag_codes
 from judge.sources.highlighting import visible
-from judge.templatetags.units import microseconds
+from judge.templatetags.units import byte_size, microseconds
 from judge.values import ALTERNATIVES, BASELINES, Basis, Gradients, SpeedCall, Subject
 
 if TYPE_CHECKING:
@@ -310,10 +310,24 @@ def environment(evaluation: Evaluation) -> list[tuple[str, str]]:
     """Plain facts of the environment; sandbox, numerics and baselines have tables of their own."""
     found = {**evaluation.report.get("environment", {}), **({"GPU": evaluation.gpu} if evaluation.gpu else {})}
     return [
-        (visible(str(name).replace("_", " ")), visible(str(value))[:2000])
+        (visible(str(name).replace("_", " ")), visible(_fact(str(name), value))[:2000])
         for name, value in found.items()
         if name not in {"sandbox", "children", "numerics", "baselines", "process_luck"} and value is not None
     ]
+
+
+def _fact(name: str, value: object, depth: int = 2) -> str:
+    """One line: a mapping as `name: value; ...` down to `depth`, a number whose name ends with `_bytes` as a size."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and name.endswith("_bytes"):
+        return byte_size(value)
+    if not isinstance(value, Mapping) or not depth:
+        return str(value)
+    suffix = "_bytes" if name.endswith("_bytes") else ""
+    parts = [(str(key), _fact(f"{key}{suffix}", one, depth - 1)) for key, one in value.items() if one not in (None, {})]
+    said = "; ".join(f"{key.removesuffix('_bytes').replace('_', ' ')}: {text}" for key, text in parts)
+    return said if depth == 2 else f"({said})"
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,19 @@ def test_everything_behind_a_measured_pass_is_there():
     assert "\\u001b[31m" in html and "\x1b" not in html  # what a candidate prints has no power over a terminal
 
 
+def test_what_memory_was_planned_is_said_in_words_and_sizes():
+    one = passed(problem(), gpu(), 243.7)
+    plan = {"inputs_bytes": 76800, "lean": False, "room_bytes": None, "oracle": "whole, in fp64"}
+    one.report["environment"] = {
+        "memory": {**plan, "reached_bytes": {"referee": 3 << 30, "evil": {"<b>": [1]}}},
+        "toolchain_bytes": "<i>",
+    }
+    one.save()
+    html = page(one)
+    assert "inputs: 75 KiB; lean: no; oracle: whole, in fp64; reached: (referee: 3 GiB; evil: {" in html
+    assert "<b>" not in html.split("inputs: 75 KiB")[1].split("</dd>")[0] and "<dd>&lt;i&gt;</dd>" in html
+
+
 def test_a_comparison_whose_processes_contradict_each_other_is_unstable():
     one = passed(problem(), gpu(), 243.7)
     one.report["versus_incumbent"]["call"] = "unstable"
