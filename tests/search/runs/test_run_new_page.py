@@ -13,6 +13,7 @@ from adaexplore_site.core.audit import ActionRefused
 from judge.devices.models import Device
 from judge.problems import views as judge_views
 from judge.problems.models import Problem
+from judge.values import Gradients, Policy
 from search.records.models import Run
 from tests.pages import client_of
 from tests.search.makers import make_device, make_problem, make_run
@@ -56,11 +57,20 @@ def test_a_sample_is_one_link_and_one_button_away(operator, follow_ups):
     assert 'id="start-button"' in html and 'value="30"' in html
 
 
+def test_the_form_says_where_the_builtin_proposer_has_nothing_to_offer(operator, follow_ups):
+    problem = make_problem()
+    page = f"/new?problem={problem.slug}"
+    assert "Writes no backward" not in operator.get(page).content.decode()
+    Problem.objects.filter(pk=problem.pk).update(policy=Policy(gradients=Gradients.ALL).to_json())
+    assert operator.get(page).content.decode().count("Writes no backward") == 1
+
+
 def test_a_viewer_is_told_that_it_reads_only_where_an_operator_uploads(operator):
     html = client_of("viewer").get("/new").content.decode()
     assert "data-dropzone" not in html and "Uploading a module needs the role" in html
     html = operator.get("/new").content.decode()
     assert "data-dropzone" in html and "needs the role" not in html
+    assert "a file is uploaded as soon as it is chosen" in html
 
 
 def test_a_device_that_takes_no_searches_is_named_with_why_and_a_way_to_the_fleet(operator, follow_ups):
