@@ -119,7 +119,7 @@ class Rounds(Asker):
         number, question = next(coming, (0, None))
         while question is not None:
             slots = self.tell(question, poison=number in POISONED_ROUNDS)
-            ahead = question.nbytes <= AHEAD_BYTES
+            ahead = question.nbytes <= AHEAD_BYTES and not self.reference.lean
             following = next(coming, (0, None)) if ahead else None  # drawn while the candidate computes
             self.judge(question, self.contact.answer(Forwarded), slots, STAGE)
             if self.telling is None and question.family in ALL_OF_SUMS:

@@ -27,6 +27,7 @@ from judge.bench.foreign.loading import load_problem
 from judge.bench.judging import subjects as subjects_of
 from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.comparison import fault_of
+from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE, MemoryPlan
 from judge.bench.judging.precision import errors
 from judge.bench.judging.reference import Reference
@@ -230,7 +231,7 @@ def test_a_plan_is_lean_only_where_copies_would_fill_the_device():
     assert "0 MiB" in tight.words and tight.to_json()["least_bytes"] == 110
 
 
-LIMITS = Limits(wall_s=60, stage_s=30, memory_mb=256)  # beside which copies of 8 MB are many
+LIMITS = Limits(wall_s=60, stage_s=30, memory_mb=320)  # beside which copies of 8 MB are many
 LARGE = {
     "slices": SWISH.replace("6000", str(1 << 21)),
     "whole": problem("v = x[0]\nreturn (v - v.mean(0)) / v.std(0)", inputs=f"torch.randn({1 << 17}, 16)"),
@@ -246,6 +247,29 @@ def judged(bench: Bench, source: str, wrong: float) -> Outcome:
     )
     job = Job("large", ProblemSpec(source), candidate, limits=LIMITS, beat=math.inf, timing=not wrong)
     return bench.evaluate(job)
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_the_next_question_is_drawn_meanwhile_only_where_there_is_memory_for_both(monkeypatch, lean):
+    did: list[str] = []
+
+    def drawn():
+        for number in (1, 2):
+            did.append(f"draw {number}")
+            yield number, SimpleNamespace(nbytes=8, family="given")
+
+    rounds = Rounds.__new__(Rounds)
+    rounds.reference = SimpleNamespace(policy=SimpleNamespace(equal_seeding=True), lean=lean)
+    rounds.questions = SimpleNamespace(rounds=drawn, left_out=[])
+    rounds.contact = SimpleNamespace(answer=lambda kind: None)
+    rounds.telling = None
+    monkeypatch.setattr(rounds, "tell", lambda question, poison: did.append("ask"))
+    monkeypatch.setattr(rounds, "judge", lambda *given: did.append("judge"))
+    for name in ("_note_facts", "_look_closer", "_done_with"):
+        monkeypatch.setattr(rounds, name, lambda *given, **named: None)
+    rounds._run(None, None, None)
+    one = ["ask", "judge", "draw 2"] if lean else ["ask", "draw 2", "judge"]
+    assert did == ["judge", "draw 1", *one, "ask", "judge"]
 
 
 @pytest.mark.bench
