@@ -12,7 +12,7 @@ from judge.values.baselines import ALTERNATIVES, Subject
 from judge.values.rebuilding import json_object, rebuilt
 from judge.values.weights import NAME_CHARS
 
-PROTOCOL = "judge/5"
+PROTOCOL = "judge/6"
 
 
 class Verdict(StrEnum):
