@@ -209,8 +209,7 @@ class TimingStage:
 
         What a busy machine held up is measured again, claims that are narrowly missed too: others on the GPU may have
         come between. The last measurement is returned. Raises Ended (`time.mismatch`) when no clock of ours supports
-        the claim, and JudgeError when there is no quiet; what cannot be checked is a
-        finding.
+        the claim, and JudgeError when there is no quiet; what cannot be checked is a finding.
         """
         text = ""
         for number in range(1, TRIES + 1):
@@ -273,8 +272,8 @@ class TimingStage:
 
     def confirm(self, found: Measured, number: int) -> Measured:
         """Measure again with the children of that number; what comes of it is published."""
-        suffix, rival = f"#{number}", found.rival is not None
-        again = _carried(found, self.measure(suffix=suffix, rival=rival))
+        suffix = f"#{number}"
+        again = self._measured_again(found, suffix)
         again = self.trust(again, suffix=suffix)  # a process can tell that it is not the first: it only gives times
         text = {2: "measured twice, in fresh processes; the second time is shown"}.get(
             number, "a narrow win, measured three times in fresh processes; the last time is shown"
