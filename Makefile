@@ -73,7 +73,8 @@ faults: setup-dev
 	@$(BIN)/python -m tests.faults
 
 # Plants bugs in a seeded sample of functions and sees whether the tests notice: an hour, or as MUTANTS says
-# ("--count 40 --minutes 120", "--paths judge/bench/sandboxing"). The first time it finds out which tests reach what.
+# ("--count 40 --minutes 120", "--paths judge/bench/sandboxing"). The first time it finds out which tests reach what, unless
+# "--near" is given: then the tests run that lie near the changed file.
 mutants: setup-dev
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
 

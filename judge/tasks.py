@@ -14,9 +14,9 @@ from judge.devices.services import served_devices
 from judge.evaluations.models import SanitizerCheck
 from judge.evaluations.sanitizing import check_run
 from judge.evaluations.services import case_of
+from judge.problems.admission import admission_fail, problem_admit
 from judge.problems.models import Problem
 from judge.problems.sealing import problem_seal
-from judge.problems.services import admission_fail, problem_admit
 from judge.selftest.entries import entries
 from judge.selftest.models import SelfTest
 from judge.selftest.services import selftest_run

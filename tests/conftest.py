@@ -11,6 +11,7 @@ import pytest
 
 from judge.bench.runner import Bench
 from tests.databases import commits, listed
+from tests.migrated import django_db_keepdb  # noqa: F401
 
 BOTH = set(listed())
 ROWS = {"db", "transactional_db", "live_server"}  # fixtures of tests that own rows
@@ -24,6 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.django_db(transaction="transactional_db" in getattr(item, "fixturenames", ())))
         if commits(item) and item.get_closest_marker("bench") is None and item.location[0] not in BOTH:
             raise pytest.UsageError(f"{item.location[0]} commits: list it in tests/postgresql.txt")
+        of_both = item.get_closest_marker("django_db") is not None and item.get_closest_marker("bench") is None
+        if item.get_closest_marker("quiet") and (of_both or item.location[0].startswith("tests/browser/")):
+            raise pytest.UsageError(f"{item.nodeid} is marked quiet: that part has neither PostgreSQL nor a browser")
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,8 @@
 
 A seeded sample of functions of each app gets one change each (an operator of mutmut, or a guard or statement left out),
 in a copy of the tracked files. Per change only those tests run that reached the function when coverage was last taken;
-for code that only children run, those that import its module, else those that start benches. Everything is kept under
+for code that only children run, those that import its module, else those that start benches. With --near first those
+test files run that import the changed file or lie in its room, and coverage is not taken. Everything is kept under
 .data/mutants: reach.json (made once, by a run of the suite; --cover makes it anew), results.jsonl, summary.md with the
 diff of each survivor.
 """
@@ -21,9 +22,9 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile, zip_longest
+from itertools import accumulate, chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from mutmut.mutation.mutators import mutation_operators
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".data" / "mutants"
-TREE = KEPT / "tree"
+TREE, REACH = KEPT / "tree", KEPT / "reach.json"
 APPS = ("adaexplore_site", "judge", "memory", "search")
 CORPORA = [f"judge/selftest/{name}/" for name in ("exploits", "honest", "mutations", "aa", "problems")]
 LEFT_OUT = ("/migrations/", "judge/samples/", *CORPORA)
@@ -43,6 +44,7 @@ CHOSEN = ["-m", "not cuda and not slow and not browser"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
 TESTS_S = 40.0  # per mutant: of tests as they took when coverage was taken, those that reach the fewest functions first
 MOST_FILES = 6  # per mutant, where tests are chosen by imports
+MOST_NEAR = 12  # per mutant, of its room
 EACH_S = 300
 VERDICTS = {0: "survived", 1: "killed", 2: "killed", 5: "untested"}  # by pytest's exit status; 2: it cannot be imported
 
@@ -126,19 +128,24 @@ def compiles(code: str) -> bool:
     return True
 
 
-def sample(paths: list[str], count: int | None, seed: int) -> Iterator[Mutant]:
-    """One mutant of each of `count` functions of these files; with None every mutant of every function."""
-    rng, taken = random.Random(seed), 0
+def sample(paths: list[str], count: int, seed: int) -> Iterator[Mutant]:
+    """One mutant of each of `count` functions of these files."""
+    rng = random.Random(seed)
     every = [(path, *row) for path in paths for row in functions_of((TREE / path).read_text())]
-    for place in rng.sample(every, len(every)) if count is not None else every:
-        found = mutants_of(*place, rng)
-        if count is None:
-            yield from found
-        elif (one := next(found, None)) is not None:
-            yield one
-            taken += 1
-        if taken == count:
-            return
+    firsts = (next(mutants_of(*place, rng), None) for place in rng.sample(every, len(every)))
+    return islice((one for one in firsts if one is not None), count)
+
+
+def in_file(path: str, seed: int) -> Iterator[Mutant]:
+    """Every mutant of a file, the first of each function before any second. What other files hold changes nothing."""
+    rng = random.Random(f"{seed} {path}")
+    functions = functions_of((TREE / path).read_text())
+    return in_turns([mutants_of(path, *row, rng) for row in rng.sample(functions, len(functions))])
+
+
+def in_turns(samples: Iterable[Iterator[Mutant]]) -> Iterator[Mutant]:
+    """The first of each, then the second of each."""
+    return (one for one in chain.from_iterable(zip_longest(*samples)) if one is not None)
 
 
 def files(*under: str) -> list[str]:
@@ -146,6 +153,11 @@ def files(*under: str) -> list[str]:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *under]
     out = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return sorted(path for path in out.splitlines() if (ROOT / path).is_file())
+
+
+def module_of(path: str) -> str:
+    """The name by which a file is imported."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def sources(*under: str) -> list[str]:
@@ -187,13 +199,13 @@ def reach_of(data: Path) -> dict[str, list[str]]:
 
 def known(anew: bool) -> dict[str, dict[str, Any]]:
     """`reach`, and the `seconds` of each test; taken where nothing is kept, by a run of the suite in one process."""
-    kept, data = KEPT / "reach.json", KEPT / "coverage"
-    if anew or not kept.exists():
+    data = KEPT / "coverage"
+    if anew or not REACH.exists():
         cover = [f"--cov={app}" for app in APPS] + ["--cov-context=test", "--cov-report=", "--create-db"]
         told = ["--durations=0", "--durations-min=0"]
         done = pytest(["tests", "--ignore=tests/browser", *CHOSEN, *cover, *told], None, COVERAGE_FILE=str(data))
-        kept.write_text(json.dumps({"reach": reach_of(data), "seconds": seconds_of(done.stdout)}))
-    return dict(json.loads(kept.read_text()))
+        REACH.write_text(json.dumps({"reach": reach_of(data), "seconds": seconds_of(done.stdout)}))
+    return dict(json.loads(REACH.read_text()))
 
 
 def seconds_of(output: str) -> dict[str, float]:
@@ -207,13 +219,35 @@ def seconds_of(output: str) -> dict[str, float]:
 
 
 class Choice:
-    """Which tests run for a mutant."""
+    """Which tests run for a mutant; with `near` those of `near_to` go first."""
 
-    def __init__(self, reach: dict[str, list[str]], seconds: dict[str, float]) -> None:
-        self.reach, self.seconds = reach, seconds
+    def __init__(self, near: bool, reach: dict[str, list[str]], seconds: dict[str, float]) -> None:
+        self.near, self.reach, self.seconds = near, reach, seconds
         self.breadth = Counter(test for tests in reach.values() for test in tests)
         self.files = [path for path in files("tests") if Path(path).name.startswith("test_") and "browser" not in path]
         self.graph = grimp.build_graph(*APPS, "tests", cache_dir=None)
+
+    def turns(self, mutant: Mutant) -> Iterator[list[str]]:
+        """Lists of tests, each of which runs where the ones before noticed nothing."""
+        near = self.near_to(mutant.path) if self.near else []
+        if near:
+            yield [*near, *CHOSEN]
+        if not near or f"{mutant.path}::{mutant.function}" in self.reach:
+            yield self.of(mutant)
+
+    def near_to(self, path: str) -> list[str]:
+        """Files of tests: those that import the module first, then those that bear its name or import from its folder,
+        then others of its room."""
+        name, at = module_of(path), Path(path)
+        direct = self._importers({name})
+        beside = self._importers(self.graph.find_descendants(name.rpartition(".")[0]))
+        beside |= {one for one in self.files if at.stem in one and one.startswith(f"tests/{at.parts[0]}/")}
+        room = {one for one in self.files if one.startswith(f"tests/{at.parent}/")}
+        return sorted(direct | beside | room, key=lambda one: (one not in direct, one not in beside, one))[:MOST_NEAR]
+
+    def _importers(self, names: set[str]) -> set[str]:
+        users = set[str]().union(*(self.graph.find_modules_that_directly_import(one) for one in names))
+        return {one for one in self.files if module_of(one) in users}
 
     def of(self, mutant: Mutant) -> list[str]:
         """Those that reach the function, the most particular first; for a child's code, files that may."""
@@ -222,9 +256,9 @@ class Choice:
         if seen:
             took = accumulate(self.seconds[test] for test in seen)
             return [test for test, so_far in zip(seen, took, strict=True) if so_far < TESTS_S] or seen[:1]
-        name = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        name = module_of(mutant.path)
         users = self.graph.find_downstream_modules(name) if name in self.graph.modules else set()
-        near = [path for path in self.files if path.removesuffix(".py").replace("/", ".") in users]
+        near = [path for path in self.files if module_of(path) in users]
         started = [path for path in self.files if "pytest.mark.bench" in (TREE / path).read_text()]
         return [*(near or started)[:MOST_FILES], *CHOSEN]
 
@@ -239,8 +273,8 @@ class Choice:
 
 
 def judge(mutant: Mutant, tests: list[str], sound: set[str]) -> Mutant:
-    """The mutant with `found`: killed, survived or untested. One that never ends is killed. What fails must pass
-    without the change: such tests are kept in `sound`."""
+    """The mutant with `found`: killed, survived or untested. One that never ends is killed, unless the tests do not end
+    without it either. What fails must pass without the change: such tests are kept in `sound`."""
     path = TREE / mutant.path
     whole = path.read_text()
     try:
@@ -249,9 +283,11 @@ def judge(mutant: Mutant, tests: list[str], sound: set[str]) -> Mutant:
         done = pytest(["-x", "--reuse-db", *tests], EACH_S)
     except subprocess.TimeoutExpired:
         shutil.rmtree(KEPT / "data", ignore_errors=True)
-        return replace(mutant, found="killed")
+        done = None
     finally:
         path.write_text(whole)
+    if done is None:
+        return replace(mutant, found="killed" if ends(tests) else "untested")
     if done.returncode == 4 and any("::" in test for test in tests):  # one of them has another name now
         return judge(mutant, sorted({test.partition("::")[0] for test in tests})[:MOST_FILES], sound)
     failed = set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)) - sound
@@ -260,6 +296,27 @@ def judge(mutant: Mutant, tests: list[str], sound: set[str]) -> Mutant:
             return judge(mutant, [*tests, *(f"--deselect={test}" for test in failed)], sound)
         sound |= failed
     return replace(mutant, found=VERDICTS.get(done.returncode, "untested"))
+
+
+def ends(tests: list[str]) -> bool:
+    """Whether these end in time without a change."""
+    try:
+        pytest(["-x", "--reuse-db", *tests], EACH_S)
+    except subprocess.TimeoutExpired:
+        shutil.rmtree(KEPT / "data", ignore_errors=True)
+        return False
+    return True
+
+
+def judged(mutant: Mutant, turns: Iterable[list[str]], sound: set[str]) -> Mutant:
+    """The mutant with what the first list of tests that notices it says; a later one need not have a test for it."""
+    found = replace(mutant, found="untested")
+    for tests in turns:
+        again = judge(mutant, tests, sound)
+        found = found if again.found == "untested" else again
+        if found.found == "killed":
+            break
+    return found
 
 
 def summary(rows: list[Mutant], seed: int) -> str:
@@ -285,16 +342,22 @@ def main() -> None:
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--minutes", type=float, default=60, help="begin no mutant after that")
     ask.add_argument("--paths", nargs="+", help="every mutant of these files and folders instead of a sample")
+    ask.add_argument("--most", type=int, help="with --paths: of each file so many, drawn by the seed")
+    ask.add_argument("--skip", type=int, default=0, help="leave the first out, such as those of an earlier run")
+    ask.add_argument("--near", action="store_true", help="run the tests near the changed file first; needs no coverage")
     ask.add_argument("--cover", action="store_true", help="find anew which tests reach what")
     given = ask.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    choice, rows, ends = Choice(**known(given.cover)), list[Mutant](), time.monotonic() + 60 * given.minutes
-    samples = [sample(sources(app), given.count, given.seed) for app in given.apps]
-    turns = zip_longest(*([sample(sources(*given.paths), None, given.seed)] if given.paths else samples))
+    seen = known(given.cover) if given.cover or not given.near or REACH.exists() else {"reach": {}, "seconds": {}}
+    choice, rows, until = Choice(given.near, **seen), list[Mutant](), time.monotonic() + 60 * given.minutes
+    if given.paths:
+        drawn = in_turns([islice(in_file(path, given.seed), given.most) for path in sources(*given.paths)])
+    else:
+        drawn = in_turns([sample(sources(app), given.count, given.seed) for app in given.apps])
     sound = set[str]()
-    for mutant in takewhile(lambda _: time.monotonic() < ends, (one for turn in turns for one in turn if one)):
-        rows.append(row := judge(mutant, choice.of(mutant), sound))
+    for mutant in takewhile(lambda _: time.monotonic() < until, islice(drawn, given.skip, None)):
+        rows.append(row := judged(mutant, choice.turns(mutant), sound))
         print(f"{row.found:9} {row.path}::{row.function} ({row.kind})", flush=True)
         (KEPT / "summary.md").write_text(summary(rows, given.seed))
 

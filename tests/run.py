@@ -1,4 +1,5 @@
-"""The whole suite, as `make test` runs it: SQLite beside a real browser and PostgreSQL. Says what it skipped and why.
+"""The whole suite, as `make test` runs it: SQLite beside a real browser and PostgreSQL, then what a stop-watch decides.
+Says what it skipped and why.
 
 `python -m tests.run --part PostgreSQL [tests/site/test_notices.py]` runs one part, or some tests as that part does.
 Exit status 0 only when every part that could run passed; with CI set, a part that could not run is a failure.
@@ -24,22 +25,26 @@ from pathlib import Path
 
 from tests import tools
 from tests.databases import listed, missing
+from tests.migrated import template
 
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--durations=12", "--durations-min=4"]
 PAGES = "tests/browser"
 ROAD = "tests/browser/test_whole_road.py"
 STOLEN = ["--ignore", PAGES, "-p", "tests.databases", "-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]
 PARTS = {
-    "SQLite": ["tests", *STOLEN],
+    "SQLite": ["tests", *STOLEN, "-m", "not quiet"],
     # What a database decides. Tests that own real processes gain nothing from a second one.
     "PostgreSQL": [*listed(), *STOLEN, "-m", "django_db and not bench"],
     # Tests of one file share the servers behind them.
     "Browser": [PAGES, "--ignore", ROAD, "-n", "2", "--dist", "loadfile"],
     "Whole road": [ROAD],
+    # What a stop-watch decides. Pages and PostgreSQL have no such tests (tests/site/test_parts.py).
+    "Quiet": ["tests", "--ignore", PAGES, "-n", "0", "-m", "quiet"],
 }
 # Lanes run side by side, the parts of each one after another: what waits for a process or a page leaves the processor
-# to the other lane.
+# to the other lane. The last part has the machine to itself.
 LANES = (("SQLite",), ("Browser", "PostgreSQL", "Whole road"))
+ALONE = "Quiet"
 printing = threading.Lock()
 
 
@@ -59,12 +64,13 @@ def environment(part: str) -> Iterator[dict[str, str] | str]:
     """The environment of a part, embedded defaults unless it needs more; or why it can't run."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= {"DATABASE_URL": "", "REDIS_URL": "", "ADAEXPLORE_DATA": ""}
-    if part == "SQLite":
+    if part in ("SQLite", ALONE):
         yield env
     elif part == "PostgreSQL":
         with tools.postgres() as url:
             why = "no server found and none could be installed (set TEST_DATABASE_URL)"
-            yield env | {"DATABASE_URL": url} if url else why
+            own = url is not None and "TEST_DATABASE_URL" not in os.environ
+            yield env | {"DATABASE_URL": url, "MIGRATED": template(url) if own else ""} if url else why
     else:
         chromium = tools.ensure_chromium()
         why = "no Chromium found and none could be installed (set CHROMIUM)"
@@ -80,8 +86,7 @@ def run(part: str, seed: int, folder: Path) -> Result:
             return Result(part, f"SKIPPED: {env}")
         print(f"{part} begins", flush=True)
         begun = time.monotonic()
-        # The judge's stop-watches are in the part that starts first.
-        first = part == LANES[0][0]
+        first = part in (LANES[0][0], ALONE)
         command = [*([] if first else ["nice", "-n", "5"]), *PYTEST, *PARTS[part], f"--randomly-seed={seed}"]
         env["QUERIED"] = str(queried)
         with subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT) as process:
@@ -136,6 +141,7 @@ def main() -> int:
         folder = Path(place)
         lanes = [pool.submit(lambda lane=lane: [run(part, seed, folder) for part in lane]) for lane in LANES]
         results = [result for lane in lanes for result in lane.result()]
+        results.append(run(ALONE, seed, folder))
         if all(result.status == "passed" for result in results if result.part in ("SQLite", "PostgreSQL")):
             results.append(compared(folder))
     return report(results, seed, time.monotonic() - begun)

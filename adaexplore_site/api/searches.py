@@ -37,9 +37,11 @@ from adaexplore_site.api.shapes import (
 from judge.evaluations import facts as evaluation_facts
 from judge.evaluations.cases import cases_of
 from judge.evaluations.models import Evaluation
+from judge.evaluations.samples import measurements
 from judge.problems.models import Problem
 from search.compare.columns import calls_summed
 from search.live.panels import budget_document, causes_of, evidence_of
+from search.nodes.page import waited_for
 from search.nodes.views import node_load
 from search.records.facts import NodeRow, standing_of
 from search.records.log import params_in_force
@@ -185,7 +187,8 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
     measures = Measures([found])
     calls = calls_summed(row.proposals.all())
     over = measures.as_json(evaluation_facts.over_compile(found), found) if found else None
-    times = evaluation_facts.measurements(found, samples=False) if found else ()
+    times = measurements(found, samples=False) if found else ()
+    waits, prompt = waited_for(row)
     return _node(
         NodeDetail,
         run_tree(run).nodes[row.number],
@@ -203,6 +206,8 @@ def node(request: HttpRequest, run_id: int, number: int) -> Any:
         weighted_cases=_weighted(found),
         judged_in_ms=(found.wall_ms or None) if found and not found.elsewhere else None,
         proposals=shaped(Tokens, calls, calls=calls.count, usd=calls.price_usd),
+        waits_for=waits,
+        prompt=prompt,
         created_at=row.created_at,
         told_at=row.told_at,
     )

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator
 
 from adaexplore_site.core.downloads import safe
 from judge.devices.models import Device
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, beside_columns
 from judge.evaluations.models import Evaluation, Measurement
 from judge.values import Basis, Subject
 
@@ -41,7 +41,13 @@ class MeasureOut(Schema):
     basis: str = Field(description="measured, MODELLED, SIMULATED or reported")
     audit: str = Field(description="passed, failed, none, or elsewhere")
     over_shipped: float | None = Field(description="speedup over eager as PyTorch ships; null where it was not timed")
+    shipped_low: float | None
+    shipped_high: float | None
+    shipped_n: int | None
     over_fastest: float | None = Field(description="speedup over the fastest baseline that was timed")
+    fastest_low: float | None
+    fastest_high: float | None
+    fastest_n: int | None
     fastest: str | None = Field(description="which one that is")
 
 
@@ -251,6 +257,10 @@ class NodeDetail(NodeOut):
     weighted_cases: list[WeightedCaseOut] = Field(description="the evaluated one first; empty without weights")
     judged_in_ms: float | None
     proposals: Tokens
+    waits_for: Literal["reply", "outcome"] | None = Field(
+        description="reply: somebody answers `prompt` with the action node.reply; outcome: another machine judges it"
+    )
+    prompt: str | None = Field(description="the whole prompt of a node that waits for a reply, else null")
     created_at: datetime
     told_at: datetime | None
 
@@ -475,9 +485,7 @@ class Measures:
             device=self.devices[evaluation.device_id],
             basis=basis_word(measure.basis.value),
             audit="elsewhere" if evaluation.elsewhere else evaluation.audit or "none",
-            over_shipped=measure.over_shipped,
-            over_fastest=measure.over_fastest,
-            fastest=measure.fastest or None,
+            **beside_columns(measure),
         )
 
 

@@ -40,6 +40,7 @@ class BatchJob(Leased):
         max_length=300, blank=True
     )  # why its last outcome was refused, or it could not be judged
     lease_owner = models.CharField(max_length=120, blank=True)  # the process that took it over HTTPS
+    lease_since = models.DateTimeField(null=True, blank=True)  # when that process took it
     created_at = models.DateTimeField(auto_now_add=True)
     imported_at = models.DateTimeField(null=True, blank=True)
 

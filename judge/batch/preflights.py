@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from judge.batch.lines import Returned, Sealing
 from judge.batch.models import BatchJob
+from judge.problems.admission import admission_keep
 from judge.problems.models import Problem
 from judge.problems.sealing import sealed_keep, sealing_due, sealing_failed, sealing_told
-from judge.problems.services import admission_keep
 from judge.values import AdmissionReport, StageRecord
 
 

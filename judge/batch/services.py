@@ -31,8 +31,8 @@ from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import case_of, evaluation_store
+from judge.problems.admission import PREFLIGHT_LIMITS
 from judge.problems.models import Problem, SealedSet
-from judge.problems.services import PREFLIGHT_LIMITS
 from judge.sources.checks import case_for, declared_cases
 from judge.values import PROTOCOL, UNCACHED, AdmissionReport, Audit, Basis, Job, Limits, Outcome, Verdict
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +13,11 @@ from judge.bench.interpreting.calibration import claim, factor
 from judge.evaluations.beside import baseline_text
 from judge.values import Basis, Subject, Verdict
 
+BESIDE_COLUMNS = (
+    *("over_shipped", "shipped_low", "shipped_high", "shipped_n"),
+    *("over_fastest", "fastest_low", "fastest_high", "fastest_n", "fastest"),
+)
+BESIDE = ("over_shipped", "over_fastest", "shipped_interval", "fastest_interval")  # beside `fastest`
 EVEN = 1e-3  # of a logarithm: what rounding leaves of a range that reaches as far down as up
 _STYLES = {
     Verdict.BAD_SOURCE: "compile-error",
@@ -40,6 +46,8 @@ class Measure:
     over_shipped: float | None = None
     over_fastest: float | None = None
     fastest: str = ""
+    shipped_interval: Sequence[Any] | None = None  # low, high and n of `over_shipped`
+    fastest_interval: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         if self.basis is not Basis.REPORTED and (self.low is None or self.high is None):
@@ -57,7 +65,7 @@ class Measure:
         low, high = _either(row, "speedup_low", "low"), _either(row, "speedup_high", "high")
         if basis != Basis.REPORTED and (low is None or high is None):
             return None  # a number without its evidence is not shown
-        others = {name: getattr(row, name, None) for name in ("over_shipped", "over_fastest")}
+        others = {name: getattr(row, name, None) for name in BESIDE}
         named = getattr(row, "fastest", None) or ""
         return cls(value, low, high, _either(row, "speedup_n", "n"), Basis(basis), **others, fastest=named)
 
@@ -89,21 +97,45 @@ class Measure:
         return basis_text(self.basis)
 
     @property
+    def others(self) -> dict[str, Measure]:
+        """`over_shipped` and `over_fastest` as measures of their own, where they are stored with their interval."""
+        found = {}
+        for name, evidence in (("over_shipped", self.shipped_interval), ("over_fastest", self.fastest_interval)):
+            value, (low, high, n) = getattr(self, name), evidence or (None, None, None)
+            if value is not None and low and high:
+                found[name] = Measure(value, low, high, n, self.basis)
+        return found
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """Speedups over other baselines in words, where eager is not the one to beat."""
         by_shipped = self.fastest == Subject.SHIPPED
         found = []
         if self.over_shipped is not None and not by_shipped and self.over_shipped != self.value:
             text = _("%(speedup)s over eager as PyTorch ships")
-            found.append(text % {"speedup": self._times(self.over_shipped)})
+            found.append(text % {"speedup": self._times("over_shipped")})
         if self.over_fastest is not None and self.fastest not in ("", Subject.EAGER):
             text = _("%(speedup)s over the fastest baseline, %(baseline)s")
             named = baseline_text(Subject(self.fastest))
-            found.append(text % {"speedup": self._times(self.over_fastest), "baseline": named})
+            found.append(text % {"speedup": self._times("over_fastest"), "baseline": named})
         return tuple(found)
 
-    def _times(self, value: float) -> str:
-        return f"{_digits(value, self.basis)}×"
+    def _times(self, name: str) -> str:
+        """With interval and n, where they are stored: imported figures have none."""
+        one = self.others.get(name)
+        if one is None:
+            return f"{_digits(getattr(self, name), self.basis)}×"
+        return f"{one.number} {one.evidence}".strip()
+
+    @property
+    def evidence(self) -> str:
+        """`[2.24–2.38] n=48`."""
+        return " ".join(part for part in (self.interval, self.count) if part)
+
+    @property
+    def count(self) -> str:
+        """`n=48` of a measured number, else empty."""
+        return f"n={self.n}" if self.n and self.basis is Basis.MEASURED else ""
 
     @property
     def whole(self) -> str:
@@ -113,8 +145,14 @@ class Measure:
     def __str__(self) -> str:
         if self.error is not None:
             return f"{self.number} {self.source}, {self.interval}{claim(self.error)}"
-        count = f"n={self.n}" if self.n and self.basis is Basis.MEASURED else ""
-        return " ".join(part for part in (self.number, self.interval, count, self.source) if part)
+        return " ".join(part for part in (self.number, self.interval, self.count, self.source) if part)
+
+
+def beside_columns(measure: Measure) -> dict[str, Any]:
+    """What stands beside a speedup, one plain value each, for files and the API; unknown is None."""
+    shipped, fastest = measure.shipped_interval or [None] * 3, measure.fastest_interval or [None] * 3
+    values = (measure.over_shipped, *shipped, measure.over_fastest, *fastest, measure.fastest or None)
+    return dict(zip(BESIDE_COLUMNS, values, strict=True))
 
 
 def basis_text(basis: Basis) -> str:

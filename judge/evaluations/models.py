@@ -54,6 +54,8 @@ class Evaluation(models.Model):
     over_shipped = models.FloatField(null=True, blank=True)
     over_fastest = models.FloatField(null=True, blank=True)
     fastest = models.CharField(max_length=20, blank=True, choices=[(s.value, s.value) for s in Subject])
+    shipped_interval = models.JSONField(null=True, blank=True)  # low, high and n of `over_shipped`
+    fastest_interval = models.JSONField(null=True, blank=True)  # of `over_fastest`
     wall_ms = models.FloatField(default=0)
     doubt = models.CharField(max_length=12, choices=Doubt.choices, blank=True)
     doubt_reason = models.CharField(max_length=300, blank=True)

@@ -20,7 +20,7 @@ from judge.bench.runner import Bench
 from judge.bench.sanitizing.running import Sanitizer
 from judge.bench.sanitizing.tool import sanitizer_path
 from judge.devices.models import Device
-from judge.evaluations.facts import Layer, sandbox
+from judge.evaluations.conditions import Layer, sandbox
 from judge.evaluations.models import Evaluation, SanitizerCheck
 from judge.evaluations.services import case_of
 from judge.values import JudgeError, Stopped

@@ -8,8 +8,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from adaexplore_site.core.requests import SiteRequest
-from judge.evaluations import facts
-from judge.evaluations.cases import case_measurements
+from judge.evaluations import facts, samples
+from judge.evaluations.cases import ROWS, case_measurements
 from judge.evaluations.models import Evaluation
 from judge.evaluations.sanitizing import check_shown
 from judge.sources.highlighting import listing
@@ -20,14 +20,14 @@ from judge.sources.highlighting import listing
 def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """Stages, rounds, samples, speed, audit, findings, kernels, environment, log and source."""
     evaluation = _load(evaluation_id)
-    rows = facts.measurements(evaluation)
+    rows = samples.measurements(evaluation)
     context = facts.evaluation_context(evaluation, rows) | {
         "problem": evaluation.problem,
         "device": evaluation.device,
-        "nodes": evaluation.nodes.select_related("run").order_by("-run_id", "number")[: facts.ROWS],
+        "nodes": evaluation.nodes.select_related("run").order_by("-run_id", "number")[:ROWS],
         "speeds": facts.speeds(evaluation),
-        "circumstances": facts.circumstances(rows),
-        "plot": facts.samples_plot(rows),
+        "circumstances": samples.circumstances(rows),
+        "plot": samples.samples_plot(rows),
         "case": facts.case_said(evaluation.report),
         "children": len(evaluation.report.get("environment", {}).get("children") or {}),
         "log": facts.log_of(evaluation),
@@ -42,7 +42,7 @@ def evaluation_detail(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """Every raw sample, one a line."""
     evaluation = _load(evaluation_id)
-    text = facts.samples_csv(facts.measurements(evaluation), case_measurements(evaluation))
+    text = samples.samples_csv(samples.measurements(evaluation), case_measurements(evaluation))
     return _file(HttpResponse(text, content_type="text/csv; charset=utf-8"), evaluation, "csv")
 
 
@@ -51,7 +51,7 @@ def samples_csv(request: SiteRequest, evaluation_id: int) -> HttpResponse:
 def samples_json(request: SiteRequest, evaluation_id: int) -> HttpResponse:
     """The samples with their intervals, methods and circumstances."""
     evaluation = _load(evaluation_id)
-    document = facts.samples_document(evaluation, facts.measurements(evaluation), case_measurements(evaluation))
+    document = samples.samples_document(evaluation, samples.measurements(evaluation), case_measurements(evaluation))
     return _file(JsonResponse(document, json_dumps_params={"indent": 1}), evaluation, "json")
 
 

@@ -30,9 +30,10 @@ from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.requests import SiteRequest
 from judge.devices.models import Device
 from judge.evaluations.beside import GRADIENTS_HELP
+from judge.problems.admission import STOP, STOPPED, admission_queue, admission_stop
 from judge.problems.kind import KIND, Problems, problem_at
 from judge.problems.models import Problem
-from judge.problems.services import STOP, STOPPED, ProblemRejected, admission_queue, admission_stop, problem_upload
+from judge.problems.services import ProblemRejected, problem_upload
 from judge.problems.views import preflight_panel, preflight_send
 from judge.sources.highlighting import visible
 from judge.values import GRADIENTS, PRECISIONS, Gradients, Precision

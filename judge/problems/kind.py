@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from adaexplore_site.actions import registry
 from adaexplore_site.actions.action import Kind, Removed, Subject, missing
 from adaexplore_site.core.models import AuditEntry
+from judge.problems.admission import STOP
 from judge.problems.models import Problem
-from judge.problems.services import STOP
 
 Problems = Mapping[str, Problem]
 

@@ -15,8 +15,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from adaexplore_site.core.audit import ActionRefused, action_on
+from judge.problems.admission import admission_stalled
 from judge.problems.models import Problem
-from judge.problems.services import admission_stalled, free_slug, text_fields
+from judge.problems.services import free_slug, text_fields
 from judge.sources.checks import check_problem
 from judge.values import Policy, ProblemSpec
 

@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from judge.devices.benches import SILENT_S
 from judge.devices.carrying import carried_by_itself, carry_commands
 from judge.devices.models import Device
+from judge.problems.admission import admission_stalled
 from judge.problems.models import Problem
-from judge.problems.services import admission_stalled
 
 SILENT_AFTER_S = 8.0  # an idle device worker takes a waiting task within a second
 UNFINISHED = frozenset({"queued", "running"})

@@ -21,12 +21,13 @@ from judge.devices.models import Device
 from judge.devices.services import judging_devices, search_devices
 from judge.evaluations.services import case_of
 from judge.problems import queries as problem_facts
+from judge.problems.admission import admission_queue
+from judge.problems.costs import costs
 from judge.problems.kind import problem_at
 from judge.problems.models import OFFERED, Problem
 from judge.problems.preflight import Preflight, preflight
 from judge.problems.queries import problem_page
 from judge.problems.sealing import kinds_said, sealing_due, sets_in_force, sets_to_open
-from judge.problems.services import admission_queue
 from judge.sources.highlighting import listing
 from judge.tasks import admit_problem, seal_problem
 from judge.values import Policy
@@ -82,7 +83,7 @@ def problem_detail(request: SiteRequest, slug: str) -> HttpResponse:
         "why_not": _why_not(problem, checks),
         "policy": problem_facts.policy_rows(Policy.from_json(problem.policy)),
         "flaws": problem_facts.flaws(known),
-        "costs": problem_facts.costs(problem, known),
+        "costs": costs(problem, known),
         "graph": problem_facts.graph_summary(known, GRAPH_ROWS),
         "declared": declared,
         "weighs": any(case.weight for case in declared),

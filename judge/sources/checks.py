@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass
 
 from judge.bench.foreign.sources import LoadError, check_source
@@ -121,44 +122,48 @@ def declared_cases(source: str) -> tuple[str, ...]:
 
 
 def declared_weights(source: str) -> dict[str, float]:
-    """Weights written as numbers in what `get_cases` returns, by case; {} when no case has one.
-
-    Raises ValueError for one that is none."""
+    """Weights written as numbers in what `get_cases` returns, by case; {} when no case has one. One that is no weight
+    is left out: `check_problem` refuses it, and so does the preflight."""
     found: dict[str, float] = {}
     for name, value in _literal_cases(source).items():
         written = _weight_written(value)
-        if written is not None:
-            found[name] = weight_of(name, {WEIGHT: ast.literal_eval(written)})
+        with suppress(ValueError):
+            found |= {} if written is None else {name: weight_of(name, {WEIGHT: written[1]})}
     return found
 
 
 def _check_weights(source: str) -> None:
-    """Raise ProblemRejected, with its line, for a weight that is written as a constant and is no weight."""
+    """Raise ProblemRejected, with its line, for a weight that is written as a value and is no weight."""
     for name, value in _literal_cases(source).items():
         written = _weight_written(value)
         if written is not None:
             try:
-                weight_of(name, {WEIGHT: ast.literal_eval(written)})
+                weight_of(name, {WEIGHT: written[1]})
             except ValueError as error:
-                raise ProblemRejected(f"This file was not taken: {error}.", written.lineno) from error
+                raise ProblemRejected(f"This file was not taken: {error}.", written[0]) from error
     try:
         check_number(declared_weights(source))
     except ValueError as error:
         raise ProblemRejected(f"This file was not taken: {error}.") from error
 
 
-def _weight_written(case: ast.expr) -> ast.expr | None:
-    """The value of a case's weight where it is a constant, `-1` and the like included."""
+# What an expression gives whatever names in it mean; none of these is a weight.
+_KINDS: dict[type[ast.expr], object] = {
+    ast.List: [], ast.ListComp: [], ast.Tuple: (), ast.Set: set(), ast.SetComp: set(), ast.Dict: {}, ast.DictComp: {},
+    ast.JoinedStr: "", ast.GeneratorExp: iter(()), ast.Lambda: len,
+}  # fmt: skip
+
+
+def _weight_written(case: ast.expr) -> tuple[int, object] | None:
+    """The line and value of a case's weight; None where the text alone does not say it, such as a name or a sum."""
     pairs = zip(case.keys, case.values, strict=True) if isinstance(case, ast.Dict) else ()
     for key, value in pairs:
-        if isinstance(key, ast.Constant) and key.value == WEIGHT and _is_constant(value):
-            return value
+        if isinstance(key, ast.Constant) and key.value == WEIGHT:
+            if type(value) in _KINDS:
+                return value.lineno, _KINDS[type(value)]
+            with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                return value.lineno, ast.literal_eval(value)
     return None
-
-
-def _is_constant(value: ast.expr) -> bool:
-    inner = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd) else value
-    return isinstance(inner, ast.Constant) and (inner is value or type(inner.value) in (int, float))
 
 
 def _literal_cases(source: str) -> dict[str, ast.expr]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from judge.values.outcomes import StageRecord
-from judge.values.rebuilding import rebuilt
+from judge.values.rebuilding import rebuilt, strict
 
 # Codes that flag a problem as degenerate, the one that says most first.
 DEGENERATE = (
@@ -140,5 +140,6 @@ class AdmissionReport:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Inverse of `to_json`. Raises ValueError, KeyError or TypeError when malformed."""
-        return rebuilt(cls, data)
+        """Inverse of `to_json`. Raises ValueError, KeyError or TypeError when malformed, and for numbers that cannot be
+        stored."""
+        return rebuilt(cls, strict(data))

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, Self
 
 from judge.values.baselines import ALTERNATIVES, Subject
-from judge.values.rebuilding import json_object, rebuilt
+from judge.values.rebuilding import finite, json_object, rebuilt, strict
 from judge.values.weights import NAME_CHARS
 
-PROTOCOL = "judge/6"
+PROTOCOL = "judge/7"
 
 
 class Verdict(StrEnum):
@@ -285,18 +285,20 @@ class Outcome:
         return tuple(rows) if self.speedup is not None and all(row.counts for row in rows) else ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; `from_json` is its inverse. What only weighted cases need is left out without any."""
+        """Plain JSON types without NaN and infinities; `from_json` is its inverse. What only weighted cases need is
+        left out without any."""
         plain: dict[str, Any] = {}
         for name, value in dataclasses.asdict(self).items():
             if name == "weighted" and not value:
                 continue
             plain |= {one.key: value.get(one.name) for one in ALTERNATIVES} if name == "over_others" else {name: value}
-        return plain
+        return dict(finite(plain))
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed."""
+        """Rebuild and re-check a value from a pipe. Raises ValueError, KeyError or TypeError when malformed, and for
+        numbers that cannot be stored, wherever they are."""
         names = {one.key: one.name for one in ALTERNATIVES}
-        others = {names[key]: row for key, row in json_object(data).items() if key in names and row}
+        others = {names[key]: row for key, row in json_object(strict(data)).items() if key in names and row}
         fields = {key: value for key, value in data.items() if key not in names}
         return rebuilt(cls, {**fields, "over_others": others})

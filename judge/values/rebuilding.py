@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
@@ -26,6 +27,35 @@ def rebuilt(kind: type[Value], row: dict[str, Any]) -> Value:
         name: value for name, value in json_object(row).items() if not isinstance(getattr(kind, name, None), property)
     }
     return kind(**{name: _value(hints[name], value) for name, value in given.items()})
+
+
+LARGEST_WHOLE = 1 << 63  # what a database or another program may take for a number
+
+
+def finite(value: Any) -> Any:
+    """`value`, of plain JSON types, with NaN and infinities as None: JSON has no word for them."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(finite(item) for item in value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def strict(value: Value) -> Value:
+    """`value`, as JSON of others gave it. Raises ValueError where any number in it, however deep, is NaN, infinite or
+    beyond 64 bits: not every reader and no database takes these."""
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            waiting += one
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError("a number that JSON has no word for")
+        elif isinstance(one, int) and not -LARGEST_WHOLE <= one < LARGEST_WHOLE:
+            raise ValueError("a whole number of more than 64 bits")
+    return value
 
 
 def json_object(value: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""What a kernel is worth: its reward, its rank among others, and whether it may be called the best. One rule for pools,
-bests, reports, exports and charts.
+"""What a kernel is worth: its reward, its rank among others, and which one is called the best. One rule for pools,
+bests, reports, exports and charts. Whether a kernel beat PyTorch says `judge.evaluations.beside.won`.
 
 Two places repeat the rank in their own language: `BEST_FIRST` of `search.records.queries` in SQL, and `outranks` of
 `static/js/store.js`.
@@ -10,14 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
-
-
-class Over(NamedTuple):
-    """The speedup over one baseline. `low` is the lower end of its interval; None where an interval decides nothing: a
-    model's range is one error for all kernels, a reported figure has none."""
-
-    value: float
-    low: float | None = None
 
 
 class Standing(NamedTuple):
@@ -39,13 +31,6 @@ def rank(speedup: float | None, number: int) -> tuple[float, int]:
     One without a time ranks below all others. The completion order plays no part.
     """
     return (speedup or 0.0, -number)
-
-
-def beats(baselines: Iterable[Over]) -> bool:
-    """Whether a kernel is faster than the fastest baseline it was measured against: its whole interval lies above 1
-    over each of them. False without any."""
-    over = [one.value if one.low is None else one.low for one in baselines]
-    return bool(over) and min(over) > 1
 
 
 def standing(kernels: Iterable[tuple[float | None, int, bool]]) -> Standing:

@@ -22,8 +22,8 @@ from adaexplore_site.core.audit import ActionRefused, action_done, action_on
 from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import clip, counted
 from judge.devices.models import Device
+from judge.problems.admission import PREFLIGHT_LIMITS
 from judge.problems.preflight import preflight
-from judge.problems.services import PREFLIGHT_LIMITS
 from judge.templatetags.units import duration
 from memory.adapt.models import AdaptRun, AdaptTask
 from search.batches.composers import MODEL

@@ -27,9 +27,9 @@ from adaexplore_site.core.models import AuditEntry
 from adaexplore_site.core.text import clip
 from judge.bench.runner import Bench
 from judge.devices.models import Device
+from judge.problems.admission import STOPPED, admission_queue, problem_admit
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflight
-from judge.problems.services import STOPPED, admission_queue, problem_admit
 from judge.values import JudgeError, Stopped
 from memory.adapt.composing import Composed
 from memory.adapt.models import Batch, BatchItem

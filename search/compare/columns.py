@@ -14,6 +14,8 @@ from django.utils.translation import gettext as _
 
 from adaexplore_site.core.plots import Axis
 from judge.evaluations import facts as evaluation_facts
+from judge.evaluations.cases import measure_of
+from judge.evaluations.conditions import Layer, sandbox
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation, Measurement
 from judge.evaluations.services import case_of
@@ -199,10 +201,10 @@ class Column:
         return evaluation_facts.sealed_check(self.evaluation.report.get("stages") if self.evaluation else None)
 
     @property
-    def layers(self) -> list[evaluation_facts.Layer]:
+    def layers(self) -> list[Layer]:
         """Layers of the sandbox that it was judged in."""
         found = self.evaluation.report.get("environment", {}) if self.evaluation else {}
-        return evaluation_facts.sandbox(found)
+        return sandbox(found)
 
 
 def columns(keys: Sequence[Key]) -> list[Column]:
@@ -235,7 +237,7 @@ def _column(letter: str, node: Node, timing: Measurement | None, calls: Calls) -
         node=node,
         measure=Measure.of(evaluation),
         over_compile=evaluation_facts.over_compile(evaluation),
-        raced=evaluation_facts.measure_of(evaluation.report.get("versus_incumbent")) if evaluation else None,
+        raced=measure_of(evaluation.report.get("versus_incumbent")) if evaluation else None,
         timing=timing,
         case=case_of(node.run.problem, evaluation.device) if evaluation and not evaluation.elsewhere else None,
         cases=tuple(_case(row) for row in (evaluation.report.get("cases", ()) if evaluation else ())[:ROWS]),

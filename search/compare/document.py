@@ -60,6 +60,8 @@ def comparison_csv(columns: Sequence[Column], base: Column, names: Mapping[str, 
 def _figures(column: Column, base: Column) -> list[tuple[str, Measure]]:
     found = [("speedup", column.measure, base.measure), ("speedup_compile", column.over_compile, base.over_compile)]
     rows: list[tuple[str, Measure]] = [(name, measure) for name, measure, _ in found if measure is not None]
+    if column.measure is not None:
+        rows += [(f"speedup_{name}", measure) for name, measure in column.measure.others.items()]
     if column is not base and not why_not(column, base):
         ratios = ((f"{name}_ratio", ratio(measure, other)) for name, measure, other in found)
         rows += [(name, measure) for name, measure in ratios if measure is not None]

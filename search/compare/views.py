@@ -18,8 +18,8 @@ from django_htmx.http import replace_url
 
 from adaexplore_site.core.downloads import csv_file, json_file
 from adaexplore_site.core.requests import SiteRequest
-from judge.evaluations.facts import options_of as compiler_options
-from judge.evaluations.facts import ptx_of
+from judge.evaluations.artefacts import options_of as compiler_options
+from judge.evaluations.artefacts import ptx_of
 from search.compare.columns import LIMIT, MOST, Asked, Column, asked_of, columns, names_of, swapped, without_missing
 from search.compare.document import comparison_csv, comparison_json
 from search.compare.table import case_rows, cautions, race_why_not, sections, why_not

@@ -13,6 +13,7 @@ from django.db.models import F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from adaexplore_site.core.text import clip
+from judge.evaluations.measures import BESIDE
 from judge.evaluations.models import Evaluation
 from judge.values import Verdict
 from memory.failures.models import Failure
@@ -215,8 +216,7 @@ def figure_of(evaluation: Evaluation | None) -> dict[str, Any]:
         "high": evaluation and evaluation.speedup_high,
         "n": evaluation and evaluation.speedup_n,
         "basis": evaluation.basis if evaluation else "",
-        "over_shipped": evaluation and evaluation.over_shipped,
-        "over_fastest": evaluation and evaluation.over_fastest,
+        **{name: evaluation and getattr(evaluation, name) for name in BESIDE},
         "fastest": evaluation.fastest if evaluation else "",
     }
 

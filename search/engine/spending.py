@@ -50,7 +50,7 @@ def verdict_add(*, node: Node, evaluation: Evaluation, reused: bool, now: dateti
 
 def stopped_add(*, node: Node, device_ms: float, now: datetime) -> None:
     """The device time of an evaluation that was stopped before its verdict."""
-    _add(node, now, _first_model(node), Spending.Kind(node.kind), device_ms=device_ms)
+    _add(node, now, _first_model(node), Spending.Kind.STOPPED, device_ms=device_ms)
 
 
 def _first_model(node: Node) -> str:
@@ -61,6 +61,11 @@ def _first_model(node: Node) -> str:
 def recheck_add(*, node: Node, evaluations: Iterable[Evaluation], now: datetime) -> None:
     """The device time of a kernel that was judged once more, its rival's with it."""
     _add(node, now, "", Spending.Kind.RECHECK, device_ms=sum(one.wall_ms for one in evaluations))
+
+
+def recheck_stopped_add(*, node: Node, device_ms: float, now: datetime) -> None:
+    """The same of one that was stopped."""
+    _add(node, now, "", Spending.Kind.RECHECK, device_ms=device_ms)
 
 
 def adapt_call_add(adapt_id: int, call: Mapping[str, Any], *, kind: Spending.Kind) -> None:

@@ -23,6 +23,7 @@ from adaexplore_site.core.text import escaped as storable
 from judge.bench.processes.stopping import stoppable
 from judge.bench.runner import Bench
 from judge.devices.models import Device
+from judge.evaluations.measures import Measure
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import candidate_compile, evaluation_known, evaluation_run, wants_audit
 from judge.problems.models import Problem
@@ -110,6 +111,7 @@ def _context_kernel(node: Node) -> ContextKernel:
     if found is not None and found.doubt:
         message = f"{found.get_doubt_display()}: {found.doubt_reason}"
         return ContextKernel(number=node.number, source=node.source, verdict=Verdict.SUSPECT.value, message=message)
+    measure = Measure.of(found)
     return ContextKernel(
         number=node.number,
         source=node.source,
@@ -117,6 +119,7 @@ def _context_kernel(node: Node) -> ContextKernel:
         message=found.message if found else node.message,
         speedup=found.speedup if found else None,
         basis=found.basis if found else "",
+        evidence="; ".join(part for part in (measure.evidence, *measure.beside) if part) if measure else "",
     )
 
 

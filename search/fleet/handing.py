@@ -13,7 +13,7 @@ from judge.batch.services import OutcomesRefused, job_returned, jobs_export, out
 from judge.bench.exchange import seal
 from judge.devices.keys import DeviceKey
 from judge.devices.models import Device
-from search.fleet.remote import job_wanted, jobs_lost, nodes_answered, requests_waiting
+from search.fleet.remote import job_stopped, job_wanted, jobs_lost, nodes_answered, requests_waiting
 from search.records.queue import FollowUp
 
 SKEW = timedelta(minutes=15)  # clocks of the two machines may differ by so much
@@ -47,7 +47,7 @@ def job_take(*, device: Device, key: DeviceKey, owner: str, now: datetime) -> tu
     open_ones = set(free.filter(pk__in=[row.pk for row in jobs]).values_list("pk", flat=True))
     for row in sorted(jobs, key=lambda one: (not one.preflight, one.pk)):
         mine = free.filter(pk=row.pk, nonce=row.nonce)
-        if row.pk in open_ones and mine.acquire(now=now, for_s=LEASE_S, lease_owner=owner):
+        if row.pk in open_ones and mine.acquire(now=now, for_s=LEASE_S, lease_owner=owner, lease_since=now):
             return token_of(row.uid, row.nonce), signed_line(row, key)
     return None
 
@@ -62,8 +62,15 @@ def job_renew(*, device: Device, token: str, owner: str, now: datetime) -> bool:
 
 
 def job_release(*, device: Device, token: str, owner: str, now: datetime) -> bool:
-    """Let another one take it at once."""
-    return bool(_held(device, token, owner).release(now=now))
+    """Let another one take it at once. Where nobody waits for it any more, its time there is booked."""
+    row = _held(device, token, owner).select_related("device").first()
+    if row is None or not _held(device, token, owner).filter(lease_since=row.lease_since).release(
+        now=now, lease_since=None
+    ):
+        return False
+    if row.lease_since is not None and not job_wanted(job=row, now=now):
+        job_stopped(job=row, device_ms=(now - row.lease_since).total_seconds() * 1e3, now=now)
+    return True
 
 
 def job_refuse(*, device: Device, token: str, owner: str, reason: str) -> tuple[bool, list[FollowUp]]:

@@ -17,7 +17,7 @@ from judge.bench.device.nvml import GpuReading, gpu_readings
 from judge.bench.interpreting.targets import TARGETS
 from judge.devices.benches import SILENT_S
 from judge.devices.models import Device, DeviceCheck
-from judge.evaluations.facts import sandbox
+from judge.evaluations.conditions import sandbox
 from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.problems.preflight import Preflight, preflights_unfinished

@@ -15,9 +15,9 @@ from judge.batch.services import Lost, Request
 from judge.devices.models import Device
 from judge.devices.services import faults_clear
 from judge.evaluations.models import Evaluation
+from judge.problems.admission import admission_fail
 from judge.problems.models import Problem
 from judge.problems.preflight import preflights_unfinished
-from judge.problems.services import admission_fail
 from judge.values import Verdict
 from judge.values.outcomes import UNCLEAR
 from judge.values.owners import owner_name
@@ -26,6 +26,7 @@ from search.engine.completion import node_cancel, run_follow, run_locked
 from search.engine.devices import device_faulted
 from search.engine.leases import node_claim
 from search.engine.problems import problem_judged, problem_unclear
+from search.engine.spending import stopped_add
 from search.engine.steps import step_complete, step_judge_elsewhere
 from search.records.models import Node, Run
 from search.records.queries import best_node
@@ -71,6 +72,18 @@ def job_wanted(*, job: BatchJob, now: datetime) -> bool:
         return any(one.problem.pk == job.problem_id and not one.problem.quarantined for one in waits)
     mine = _waiting_on(job.device).filter(run__problem=job.problem_id, source_hash=job.candidate_hash)
     return job.device.state != Device.State.QUARANTINED and mine.exists()
+
+
+def job_stopped(*, job: BatchJob, device_ms: float, now: datetime) -> None:
+    """Book the time that the machine of a device spent on a kernel that nobody waits for any more, with the node that
+    asked for it last. A preflight leaves no spending."""
+    asked = Node.objects.filter(run__device=job.device_id, run__problem=job.problem_id, source_hash=job.candidate_hash)
+    node = None if job.preflight else asked.order_by("-pk").first()
+    if node is None:
+        return
+    with transaction.atomic():
+        if run_locked(node.run_id) is not None:
+            stopped_add(node=node, device_ms=device_ms, now=now)
 
 
 def _waiting_on(device: Device) -> QuerySet[Node]:

@@ -20,15 +20,16 @@ from django.template import Context, Engine
 
 from adaexplore_site.core.text import storable
 from judge.devices.models import Device
+from judge.evaluations.beside import beats_torch
 from judge.evaluations.cases import case_measurements, cases_of
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import BESIDE, Measure
 from judge.evaluations.models import Evaluation, Measurement, Samples
 from judge.problems.models import Problem, flag_codes
 from judge.values import GRADIENTS, PRECISIONS, Basis, Policy, Verdict, canonical_hash
 from judge.values.parsing import parse_module
 from memory.prompting.queries import uses_at
 from search.interchange.own import memory_document
-from search.records.facts import NodeRow, beats_torch
+from search.records.facts import NodeRow
 from search.records.log import params_in_force
 from search.records.models import Node, Run
 from search.records.queries import RunTree, run_tree
@@ -206,16 +207,7 @@ def _evaluation(node: Node) -> dict[str, Any]:
     assert evaluation is not None
     device = evaluation.device
     names = ("verdict", "stage", "reason", "message", "protocol", "toolchain", "candidate_hash", "wall_ms", "report")
-    speedup = (
-        "speedup",
-        "speedup_low",
-        "speedup_high",
-        "speedup_n",
-        "basis",
-        "over_shipped",
-        "over_fastest",
-        "fastest",
-    )
+    speedup = ("speedup", "speedup_low", "speedup_high", "speedup_n", "basis", "fastest", *BESIDE)
     return {
         **{key: getattr(evaluation, key) for key in (*names, *speedup)},
         "device": {key: getattr(device, key) for key in ("name", "kind", "title", "arch")},
@@ -496,6 +488,8 @@ def _node(node: NodeRow) -> dict[str, Any]:
         "speedup": node.speedup,
         "interval": None if node.low is None else [node.low, node.high],
         "basis": node.basis or "",
+        "fastest": node.fastest or "",
+        **{name: getattr(node, name) for name in BESIDE},
         "reused": node.reused,
         "summary": node.summary,
         "by_hand": node.touched,

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from adaexplore_site.core.downloads import csv_text, safe
-from judge.evaluations.measures import basis_word
+from judge.evaluations.measures import BESIDE_COLUMNS, basis_word, beside_columns
 from search.kernels.winners import Kernel, Winner
 
 MOST = 5_000
-_NUMBERS = ("speedup", "low", "high", "n", "basis", "over_shipped", "over_fastest", "fastest")
+_NUMBERS = ("speedup", "low", "high", "n", "basis", *BESIDE_COLUMNS)
 
 
 def winners_json(rows: Iterable[Winner]) -> list[dict[str, Any]]:
@@ -63,9 +63,7 @@ def _kernel(one: Kernel) -> dict[str, Any]:
         "high": measure.high,
         "n": measure.n,
         "basis": basis_word(measure.basis),
-        "over_shipped": measure.over_shipped,
-        "over_fastest": measure.over_fastest,
-        "fastest": measure.fastest or None,
+        **beside_columns(measure),
         "audit": one.evaluation.audit or "none",
         "assisted": one.node.touched,
     }

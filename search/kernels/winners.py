@@ -13,6 +13,7 @@ from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet,
 from django.db.models.fields.json import KeyTransform
 
 from judge.devices.models import Device
+from judge.evaluations.beside import beating
 from judge.evaluations.facts import closest_round, sealed_check
 from judge.evaluations.measures import Measure
 from judge.evaluations.models import AUDITED, CARRIES_MARK, Evaluation, Race
@@ -230,6 +231,7 @@ def _of_problems(
     for row in _slim(_valid(wanted)).filter(_any(places)).order_by("pk"):
         leaders.setdefault(_place(row), row)
     races = races_of({(problem, device) for problem, device, _ in leaders})
+    _lead_by_win(wanted, leaders)
     _lead_by_race(wanted, leaders, races)
     rivals = _slim(_timed(wanted)).filter(_any(map(_reaches, leaders.values())))
     groups = rivals.order_by().values_list("problem", "device", GPU)
@@ -282,6 +284,19 @@ def _of_problems(
             )
         )
     return found
+
+
+def _lead_by_win(wanted: Wanted, leaders: dict[Place, Evaluation]) -> None:
+    """Where the one with the highest number did not beat PyTorch and another that may lead did, that one leads, as in
+    `search.algorithm.ranking.standing`. Two queries, or three."""
+    won = won_of([row.pk for row in leaders.values()])
+    lost = [row for row in leaders.values() if row.pk not in won]
+    if not lost or wanted.marked:
+        return
+    places = _any(Q(problem=row.problem_id, device=row.device_id, card=row.card) for row in lost)  # type: ignore[attr-defined]
+    others = beating(_valid(wanted).filter(places))
+    for row in _slim(_valid(wanted)).filter(pk__in=others).order_by("speedup", "-pk") if others else ():
+        leaders[_place(row)] = row
 
 
 def _lead_by_race(wanted: Wanted, leaders: dict[Place, Evaluation], races: Races) -> None:

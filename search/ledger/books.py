@@ -20,6 +20,7 @@ from judge.evaluations.models import Evaluation, Measurement
 from judge.problems.models import Problem
 from judge.values import Subject
 from search.ledger.limits import Amounts, BadLimit, Entry, Ledger, Progress, RunLimits, Stop, budget_stop, goal_stop
+from search.ledger.models import Spending
 from search.ledger.prices import STEP_TOKENS_IN, STEP_TOKENS_OUT, BadPrices, Price, price_of
 from search.ledger.spending import (
     CALL_SUMS,
@@ -32,8 +33,8 @@ from search.ledger.spending import (
     calls_by_node,
     money,
 )
+from search.records.facts import standing_of
 from search.records.models import Node, Proposal, Run
-from search.records.queries import best_node
 
 NEW_STEP = Amounts(steps=1, evaluations=1)  # held by nodes from before budgets
 COUNTED = ("device_s", "tokens", "usd", "evaluations")  # limits that need the books and not only the rows' states
@@ -50,7 +51,7 @@ def ledger_of(run_id: int) -> Ledger:
 
 
 def books_of(run_id: int) -> tuple[Ledger, Amount]:
-    """The run's books and its billed calls as far as they are known, in at most four queries.
+    """The run's books and its billed calls as far as they are known, in at most five queries.
 
     Nodes in flight and those with unknown costs are read one by one, all others as sums.
     """
@@ -63,7 +64,7 @@ def books_of(run_id: int) -> tuple[Ledger, Amount]:
     rest = Amounts(tokens=every.tokens - known.tokens, usd=every.usd - known.usd)
     judged, longest = _judged(nodes.exclude(apart))
     ledger = Ledger.of(_entry(row, calls.get(row[0], NOTHING)) for row in rows)
-    return ledger.joined(judged + rest, longest.largest(largest)), every
+    return ledger.joined(judged + rest + _stopped(run_id), longest.largest(largest)), every
 
 
 _COLUMNS = ("pk", "state", "held", "reused", "evaluation_id", "evaluation__wall_ms")
@@ -88,6 +89,12 @@ def _entry(row: tuple[Any, ...], known: Amount) -> Entry:
         tokens_unknown=known.untold > 0,
         usd_unknown=known.unpriced > 0,
     )
+
+
+def _stopped(run_id: int) -> Amounts:
+    """The device time of evaluations that were stopped: no row of a node holds it."""
+    found = Spending.objects.filter(run=run_id, kind=Spending.Kind.STOPPED).aggregate(ms=Sum("device_ms", default=0.0))
+    return Amounts(device_ms=math.ceil(found["ms"]))
 
 
 def _all_calls(run_id: int) -> tuple[Amount, Amounts]:
@@ -134,17 +141,21 @@ def books(run: Run, limits: RunLimits) -> Ledger:
 
 
 def progress_of(run: Run) -> Progress:
-    """Completed steps and the audited best."""
+    """Completed steps and the audited best. One that did not beat PyTorch, the closest so far, reaches no goal."""
     completed = Node.objects.filter(run=run).completed().count()
-    best = best_node(run.pk)
-    if best is None or best.evaluation is None:
+    standing = standing_of(run.pk)
+    if standing.leader is None:
         return Progress(completed)
+    best = Node.objects.with_verdicts().get(run=run, number=standing.leader)
+    assert best.evaluation is not None  # it may be a best
+    if standing.best is None:
+        return Progress(completed, best_order=best.told_order)
     return Progress(
         completed=completed,
         best_order=best.told_order,
         best_speedup=best.evaluation.speedup,
         bound_share=bound_share(run, best.evaluation),
-        best_words=str(Measure.of(best.evaluation)),
+        best_words=measure.whole if (measure := Measure.of(best.evaluation)) else "",
     )
 
 

@@ -15,6 +15,7 @@ class Spending(models.Model):
         LARGE = "large"
         SMALL = "small"
         AGAIN = "again"  # a step's second call, when the first reply could not be used
+        STOPPED = "stopped"  # device time of evaluations that were stopped before their verdict
         RECHECK = "recheck"  # completed kernels judged once more, and raced
         TASK = "task"  # an adapt run's: a practice task was composed
         LESSON = "lesson"  # an adapt run's: a rule was worded

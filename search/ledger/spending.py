@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from adaexplore_site.core.llm import endpoint_from_settings
 from judge.devices.models import kinds
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import BESIDE_COLUMNS, Measure, beside_columns
 from judge.evaluations.models import Evaluation
 from judge.values import Basis
 from search.ledger.limits import Amounts
@@ -114,6 +114,7 @@ KINDS = {
     Spending.Kind.LARGE.value: gettext_lazy("large steps"),
     Spending.Kind.SMALL.value: gettext_lazy("small steps"),
     Spending.Kind.AGAIN.value: gettext_lazy("retried"),
+    Spending.Kind.STOPPED.value: gettext_lazy("stopped before a verdict"),
     Spending.Kind.RECHECK.value: gettext_lazy("judged again"),
     Spending.Kind.TASK.value: gettext_lazy("composing practice tasks"),
     Spending.Kind.LESSON.value: gettext_lazy("writing rules"),
@@ -436,7 +437,7 @@ def per_tenth(amount: Amount, best: Evaluation | None) -> str:
 NAMES = (
     "group", "run", "calls", "usd_known", "calls_unpriced", "tokens_in_known", "tokens_out_known", "calls_uncounted",
     "gpu_s", "interpreter_s", "known_verdicts", "saved_s", "best_speedup", "best_low", "best_high", "best_basis",
-    "usd_per_tenth",
+    "usd_per_tenth", "best_n", *BESIDE_COLUMNS,
 )  # fmt: skip
 
 
@@ -447,7 +448,8 @@ def records(found: SpendPage) -> list[dict[str, Any]]:
 
 def _record(line: Line) -> tuple[Any, ...]:
     amount, best = line.amount, Measure.of(line.best) if line.best is not None else None
-    evidence = (best.value, best.low, best.high, best.basis.value) if best else (None, None, None, None)
+    evidence = (best.value, best.low, best.high, best.basis.value) if best else (None,) * 4
+    others = beside_columns(best) if best else dict.fromkeys(BESIDE_COLUMNS)
     return (
         line.label,
         line.run.pk if line.run else None,
@@ -463,4 +465,6 @@ def _record(line: Line) -> tuple[Any, ...]:
         round(amount.saved_ms / 1e3, 3),
         *evidence,
         line.per_tenth or None,
+        best.n if best else None,
+        *others.values(),
     )

@@ -24,7 +24,7 @@ from search.records.events import (
     SteeringUndone,
     event_read,
 )
-from search.records.facts import node_rows, winners_in
+from search.records.facts import NodeRow, node_rows, winners_in
 from search.records.log import steering_of
 from search.records.models import Node, Run, RunEvent
 from search.records.node_styles import STYLES
@@ -84,7 +84,10 @@ def _given_back(events: Iterable[RunEvent]) -> set[int]:
 
 
 KINDS: dict[str, int] = {Node.Kind.ROOT: 0, Node.Kind.LARGE: 1, Node.Kind.SMALL: 2}
-COLUMNS = ("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o", "b", "t", "c", "u", "d", "m", "a", "f", "w")
+COLUMNS = (
+    *("n", "p", "k", "s", "v", "r", "x", "lo", "hi", "ns", "bs", "o"),
+    *("b", "t", "c", "u", "d", "m", "a", "f", "w", "h"),
+)
 
 
 def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, list[Any]]:
@@ -94,8 +97,9 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
     r reason code, x/lo/hi speedup over eager with its interval, ns samples, bs basis, o completion order, b/t seconds
     from the start of the run to reservation/completion, c numbers of the context nodes, u 1 when the verdict of an
     equal candidate was reused, d what the proposer says it changed, m the flags of manual changes, a 1 when it may be
-    the best (audited here, or reported), 2 when it beat PyTorch, too, f speedup over the fastest baseline and w which
-    it is (a Subject) where that is not eager. Unknown is null.
+    the best (audited here, or reported), 2 when it beat PyTorch, too, f speedup over the fastest baseline as [value,
+    low, high, n] and w which it is (a Subject) where that is not eager, h the same over eager as PyTorch
+    ships where that is neither of them. Unknown is null.
     """
     rows = node_rows(run.pk, numbers)
     started, by_hand = run.created_at.timestamp(), run.proposer in BY_HAND
@@ -126,8 +130,9 @@ def node_columns(run: Run, numbers: Iterable[int] | None = None) -> dict[str, li
             row.summary if len(row.summary) <= 80 else f"{row.summary[:79]}…",
             marks,
             int(row.may_be_best) + (row.number in won),
-            _short(row.over_fastest) if other else None,
+            _beside(row.over_fastest, row.fastest_interval) if other else None,
             row.fastest if other else "",
+            None if _known(row) else _beside(row.over_shipped, row.shipped_interval),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
@@ -164,6 +169,16 @@ def replay_columns(run: Run) -> dict[str, Any]:
     numbers = sorted(order)
     steps = [order[number] for number in numbers]
     return {"unit": "step", "head": max(steps), "n": numbers, "born": steps, "ended": steps}
+
+
+def _known(row: NodeRow) -> bool:
+    """Whether eager as PyTorch ships is another column: the problem's own eager, or the fastest baseline."""
+    return row.fastest == Subject.SHIPPED or row.over_shipped == row.speedup
+
+
+def _beside(value: float | None, interval: list[Any] | None) -> list[Any] | None:
+    low, high, n = interval or (None, None, None)
+    return None if value is None else [_short(value), _short(low), _short(high), n]
 
 
 def _short(value: float | None) -> float | None:

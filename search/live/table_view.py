@@ -110,4 +110,15 @@ def _measure(columns: dict[str, list[Any]], index: int) -> Measure | None:
     if value is None or not basis:
         return None
     ends = columns["lo"][index], columns["hi"][index], columns["ns"][index]
-    return Measure(value, *ends, Basis(basis), over_fastest=columns["f"][index], fastest=columns["w"][index])
+    over_fastest, *fastest = columns["f"][index] or [None]
+    over_shipped, *shipped = columns["h"][index] or [None]
+    return Measure(
+        value,
+        *ends,
+        Basis(basis),
+        over_shipped=over_shipped,
+        over_fastest=over_fastest,
+        fastest=columns["w"][index],
+        shipped_interval=shipped,
+        fastest_interval=fastest,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -102,6 +102,14 @@ def best_child(tree: RunTree, run: Run, number: int) -> NodeLink | None:
 def waits_for_person(node: Node) -> bool:
     """Whether a manual reply is expected."""
     return node.state == Node.State.PROPOSING and node.lease_owner == Node.PERSON
+
+
+def waited_for(node: Node) -> tuple[Literal["reply", "outcome"] | None, str | None]:
+    """(what the node waits for from outside, the prompt that a reply answers). At most one query; the device of its run
+    is read."""
+    if waits_for_person(node):
+        return "reply", node.proposals.order_by("-attempt").values_list("prompt", flat=True).first()
+    return ("outcome" if node.state == Node.State.JUDGING and node.run.device.remote else None), None
 
 
 def exchanges(node: Node) -> list[Exchange]:

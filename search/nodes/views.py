@@ -20,6 +20,7 @@ from django_htmx.http import replace_url
 from adaexplore_site.core.requests import SiteRequest, current_path
 from judge.devices.services import search_devices
 from judge.evaluations import facts as evaluation_facts
+from judge.evaluations.samples import measurements
 from judge.sources.highlighting import listing, visible
 from judge.values import Verdict
 from search.algorithm.params import POLICY_NAMES
@@ -143,7 +144,7 @@ def _overview(request: SiteRequest, run: Run, node: Node, tree: RunTree) -> dict
     calls = calls_summed(node.proposals.all())
     context: dict[str, Any] = {"message": visible(node.message[: evaluation_facts.MESSAGE_CHARS])}
     if found is not None:
-        rows = evaluation_facts.measurements(found, samples=False)
+        rows = measurements(found, samples=False)
         context = evaluation_facts.evaluation_context(found, rows)
     return context | {
         "reason": context.get("reason") or node.reason,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from adaexplore_site.core.plots import Axis, Linear, Tick, Times, speedup_axis, speedup_ticks, strips, time_unit
-from judge.evaluations.facts import SUBJECTS
+from judge.evaluations.beside import SUBJECTS
 from judge.evaluations.models import Measurement
 from judge.sources.highlighting import visible
 from judge.templatetags.units import duration, microseconds

@@ -98,7 +98,8 @@ def verdict_line(kernel: ContextKernel) -> str:
     basis = {"modelled": "by a time model, not measured", "reported": "reported elsewhere"}.get(
         kernel.basis, "measured"
     )
-    return f"{one_line(kernel.verdict)}, {kernel.speedup:.3g} times as fast as eager PyTorch ({basis})"
+    evidence = f", {one_line(kernel.evidence)}" if kernel.evidence else ""
+    return f"{one_line(kernel.verdict)}, {kernel.speedup:.3g} times as fast as eager PyTorch ({basis}{evidence})"
 
 
 def _context_kernel(kernel: ContextKernel) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class ContextKernel:
     message: str = ""
     speedup: float | None = None
     basis: str = ""
+    evidence: str = ""  # interval, n and the speedups over other baselines, in words
 
 
 @dataclass(frozen=True)

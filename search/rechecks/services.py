@@ -22,7 +22,7 @@ from judge.values import BLAMING, JudgeError, Stopped, Verdict
 from search.engine.completion import figure_of, run_locked
 from search.engine.devices import device_faulted, device_judged
 from search.engine.problems import problem_judged
-from search.engine.spending import recheck_add
+from search.engine.spending import recheck_add, recheck_stopped_add
 from search.rechecks.marking import kernel_failed_anew
 from search.rechecks.models import Recheck
 from search.records.events import KernelJudged
@@ -56,7 +56,8 @@ def recheck_run(
     if row is None or row.before.device.state == Device.State.QUARANTINED or row.node.run.problem.quarantined:
         return
     mine = Recheck.objects.filter(pk=row.pk, state=Recheck.State.QUEUED)
-    if not mine.acquire(now=clock(), for_s=LEASE_S, state=Recheck.State.RUNNING):
+    began = clock()
+    if not mine.acquire(now=began, for_s=LEASE_S, state=Recheck.State.RUNNING):
         return
     device = row.before.device
     open_one = Recheck.objects.filter(pk=row.pk, state__in=Recheck.OPEN)
@@ -65,6 +66,7 @@ def recheck_run(
             bench = bench_for(device)
             found = _judge(row, bench)
     except Stopped:
+        _stopped(row, began, clock())
         return
     except JudgeError as error:
         device_faulted(device=device, message=str(error))
@@ -84,6 +86,13 @@ def _judge(row: Recheck, bench: Bench) -> list[Evaluation]:
     if row.rival is None or not race_lost(fresh):
         return [fresh]
     return [fresh, evaluation_anew(source=row.rival.source, incumbent=row.node.source, **spec)]
+
+
+def _stopped(row: Recheck, began: datetime, now: datetime) -> None:
+    """The device was taken all the same."""
+    with transaction.atomic():
+        if run_locked(row.node.run_id) is not None:
+            recheck_stopped_add(node=row.node, device_ms=(now - began).total_seconds() * 1e3, now=now)
 
 
 def _finish(row: Recheck, found: list[Evaluation], now: datetime) -> None:

@@ -185,6 +185,8 @@ class Figure(Event):
     over_shipped: float | None = None
     over_fastest: float | None = None
     fastest: str = ""
+    shipped_interval: list[Any] | None = None
+    fastest_interval: list[Any] | None = None
 
 
 class NodeCompleted(Figure, name="node.told"):

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from judge.evaluations.beside import FIGURE, beating, beats_torch, won
 from judge.evaluations.measures import verdict_look
 from judge.evaluations.models import MAY_BE_BEST, Evaluation, may_be_best
-from judge.values import ALTERNATIVES, Basis, Verdict
+from judge.values import Verdict
 from judge.values.parsing import parse_module
 from memory.patterns.fingerprints import fingerprint
 from search.algorithm.params import SearchParams
-from search.algorithm.ranking import Over, Standing, beats, reward, standing
+from search.algorithm.ranking import Standing, reward, standing
 from search.algorithm.tree import Fact, Tree
 from search.records.events import NodeBest
 from search.records.models import Node, RunEvent
@@ -111,6 +112,8 @@ class NodeRow(NamedTuple):
     over_shipped: float | None
     over_fastest: float | None
     fastest: str | None
+    shipped_interval: list[Any] | None
+    fastest_interval: list[Any] | None
     depth: int = 0
     visits: int = 0
     pending: int = 0
@@ -170,7 +173,7 @@ _NODE = (
 )
 _EVALUATION = (
     "verdict stage reason loads speedup speedup_low speedup_high speedup_n basis audit doubt over_shipped over_fastest "
-    "fastest"
+    "fastest shipped_interval fastest_interval"
 )
 _COLUMNS = ("id", *_NODE.split(), *(f"evaluation__{name}" for name in _EVALUATION.split()))
 
@@ -249,9 +252,6 @@ def fingerprint_of(evaluation: Evaluation | None, reason: str, message: str) -> 
     return fingerprint(evaluation.stage, evaluation.reason or evaluation.verdict, evaluation.message).key
 
 
-_FIGURE = ("speedup", "speedup_low", "basis", *(f"report__{one.key}" for one in ALTERNATIVES))
-
-
 def nothing_faster(*, ended: bool) -> str:
     """What is said of a search whose correct kernels beat nothing."""
     return _("Nothing faster than PyTorch was found") if ended else _("Nothing faster than PyTorch yet")
@@ -262,17 +262,9 @@ def has_won(evaluation: Evaluation | None) -> bool:
     return evaluation is not None and evaluation.may_be_best and beats_torch(evaluation)
 
 
-def beats_torch(evaluation: Evaluation) -> bool:
-    """Whether it beats every baseline it was timed beside, audited or not. Reads its report."""
-    compiled = (evaluation.report.get(one.key) for one in ALTERNATIVES)
-    return _beats(evaluation.speedup, evaluation.speedup_low, evaluation.basis, *compiled)
-
-
 def won_of(evaluations: Collection[int]) -> set[int]:
-    """Those of these evaluations that have won. One query, which leaves the reports in the database."""
-    rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=evaluations, speedup__gt=1)
-    found = rows.values_list("pk", *_FIGURE) if evaluations else ()
-    return {pk for pk, *row in found if _beats(*row)}
+    """Those of these evaluations that may be a best and beat PyTorch. One query."""
+    return beating(Evaluation.objects.filter(MAY_BE_BEST, pk__in=evaluations)) if evaluations else set()
 
 
 def winners_in(run_id: int, numbers: Iterable[int] | None = None) -> set[int]:
@@ -280,7 +272,7 @@ def winners_in(run_id: int, numbers: Iterable[int] | None = None) -> set[int]:
     rows = _bests(run_id).filter(evaluation__speedup__gt=1)
     if numbers is not None:
         rows = rows.filter(number__in=set(numbers))
-    return {number for _, number, won in _candidates(rows) if won}
+    return {number for _, number, beat in _candidates(rows) if beat}
 
 
 def standing_of(run_id: int, *, unassisted: bool = False) -> Standing:
@@ -297,8 +289,8 @@ def standings_logged(run_ids: Collection[int]) -> tuple[dict[int, Standing], dic
     for run_id, payload in events.values_list("run", "payload"):
         logged[run_id].append(NodeBest.read(payload))
     wanted = {best.evaluation for bests in logged.values() for best in bests}
-    rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=wanted).values_list("pk", *_FIGURE) if wanted else ()
-    beat = {pk: _beats(*row) for pk, *row in rows}
+    rows = Evaluation.objects.filter(MAY_BE_BEST, pk__in=wanted).values_list("pk", *FIGURE) if wanted else ()
+    beat = {pk: won(*row) for pk, *row in rows}
     found = {
         run_id: standing(
             (best.speedup, best.number, beat[best.evaluation]) for best in bests if best.evaluation in beat
@@ -310,16 +302,11 @@ def standings_logged(run_ids: Collection[int]) -> tuple[dict[int, Standing], dic
 
 def _candidates(rows: QuerySet[Node]) -> list[tuple[float | None, int, bool]]:
     """As `standing` takes them."""
-    found = rows.values_list("number", *(f"evaluation__{name}" for name in _FIGURE))
-    return [(row[0], number, _beats(*row)) for number, *row in found]
+    found = rows.values_list("number", *(f"evaluation__{name}" for name in FIGURE))
+    return [(row[0], number, won(*row)) for number, *row in found]
 
 
 def _bests(run_id: int) -> QuerySet[Node]:
     """Completed nodes that may be a best."""
     passed = Node.objects.filter(run_id=run_id, state=Node.State.COMPLETED, evaluation__verdict=Verdict.PASS.value)
     return passed.filter(evaluation__in=Evaluation.objects.filter(MAY_BE_BEST, speedup__isnull=False))
-
-
-def _beats(speedup: float | None, low: float | None, basis: str, *compiled: Any) -> bool:
-    rows = [{"value": speedup, "low": low, "basis": basis}, *(row for row in compiled if isinstance(row, dict))]
-    return beats(Over(row["value"], row["low"] if row["basis"] == Basis.MEASURED else None) for row in rows)

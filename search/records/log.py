@@ -13,6 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from adaexplore_site.core.outbox import BEST, BUDGET, FAILED, FINISHED, webhook_tell
+from judge.evaluations.measures import Measure, beside_columns
 from judge.values import Basis
 from search.algorithm.params import SearchParams
 from search.algorithm.steering import Pin, Steering, SteeringAction
@@ -54,6 +55,8 @@ def _announce(run: Run, event: Event) -> None:
     if isinstance(event, NodeBest) and not event.because and event.is_win:
         best = {name: getattr(event, name) for name in ("number", "speedup", "low", "high", "n")}
         best["basis"] = "MODELLED" if event.basis == Basis.MODELLED else event.basis
+        if (measure := Measure.of(event)) is not None:
+            best |= beside_columns(measure)
         _webhook(BEST, run, {"best": best})
     elif isinstance(event, RunEnded):
         ended = {"reason": event.reason, "told": event.told, "best_node": event.won}

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from django.db.models.fields.json import KeyTransform
 
+from judge.evaluations.beside import beating
+from judge.evaluations.models import Evaluation
 from judge.problems.models import Problem
 from judge.values import PRECISIONS, Audit, Basis, Subject, Verdict
 from memory.prompting.lift import wilson
-from search.algorithm.ranking import rank
 from search.proposers import BY_HAND
 from search.records.facts import won_of
 from search.records.models import Node, Run
@@ -77,13 +78,15 @@ def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel
         left_out = passed.filter(touched=True).count()
         passed = passed.filter(touched=False)
     rows = passed.annotate(over_compile=KeyTransform("speedup_compile", "evaluation__report")).order_by("told_order")
-    beside = ("over_shipped", "over_fastest", "fastest")
+    beside = ("over_shipped", "shipped_interval", "over_fastest", "fastest_interval", "fastest")
     columns = ("speedup", "speedup_low", "speedup_high", "speedup_n", "audit", "basis", *beside)
     names = ("evaluation", "run", "number", "told_order", *(f"evaluation__{name}" for name in columns), "over_compile")
     kernels: dict[int, list[Kernel]] = defaultdict(list)
     found = list(rows.values_list(*names))
-    won = won_of({row[0] for row in found})
-    for pk, run, number, order, speedup, low, high, n, audit, basis, shipped, fastest, named, over_compile in found:
+    judged = {row[0] for row in found}
+    beat, won = beating(Evaluation.objects.filter(pk__in=judged)), won_of(judged)
+    for pk, run, number, order, speedup, low, high, n, audit, basis, *others, named, over_compile in found:
+        shipped, shipped_range, fastest, fastest_range = others
         kernels[run].append(
             Kernel(
                 number=number,
@@ -91,9 +94,10 @@ def _kernels(ids: list[int], *, unassisted: bool) -> tuple[dict[int, list[Kernel
                 audited=audit == Audit.PASSED,
                 eager=Ratio(speedup, low, high, n) if speedup else None,
                 compile=_ratio(over_compile, basis),
-                shipped=Ratio(shipped) if shipped else None,
-                fastest=Ratio(fastest) if fastest else None,
+                shipped=Ratio(shipped, *(shipped_range or ())) if shipped else None,
+                fastest=Ratio(fastest, *(fastest_range or ())) if fastest else None,
                 named=named,
+                beats=pk in beat,
                 won=pk in won,
             )
         )
@@ -318,7 +322,7 @@ def _table(groups: list[list[Outcome]], population: str, over: str, rule: str, b
 def _line(problem: Problem, outcomes: list[Outcome], basis: Basis) -> Line:
     """The best kernel over all searches of a problem; of equally fast ones that of the earlier search."""
     bests = [(outcome, best) for outcome in outcomes if (best := outcome.best(audited=False)) is not None]
-    top = max(bests, key=lambda item: rank(item[1].eager.value if item[1].eager else None, item[0].run), default=None)
+    top = max(bests, key=lambda item: item[1].rank(item[0].run), default=None)
     return Line(
         slug=problem.slug,
         title=problem.title,

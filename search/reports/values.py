@@ -34,6 +34,11 @@ class Ratio:
             raise ValueError("a speedup is finite and positive")
 
 
+def _parts(ratio: Ratio | None) -> tuple[float | None, tuple[float | int | None, ...] | None]:
+    """(value, (low, high, n)); Nones without a ratio."""
+    return (None, None) if ratio is None else (ratio.value, (ratio.low, ratio.high, ratio.n))
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One correct kernel of a search; a ratio is None where it was not timed against that baseline. `named` is the
@@ -47,7 +52,12 @@ class Kernel:
     shipped: Ratio | None = None
     fastest: Ratio | None = None
     named: str = ""
-    won: bool = False  # audited, and faster than every baseline it was timed beside
+    beats: bool = False  # faster than every baseline it was timed beside
+    won: bool = False  # that, and audited
+
+    def rank(self, number: int) -> tuple[bool, float, int]:
+        """Key to compare by: those that beat PyTorch first, then by speedup over eager, then by `number`."""
+        return (self.beats, *rank(self.eager.value if self.eager else None, number))
 
     def over(self, baseline: str) -> Ratio | None:
         """The speedup over one of OVER."""
@@ -64,9 +74,9 @@ class Outcome:
     kernels: tuple[Kernel, ...]
 
     def best(self, *, audited: bool) -> Kernel | None:
-        """The kernel that ranks highest by its speedup over eager. None without a correct one."""
+        """The kernel that ranks highest of those that beat PyTorch, else of all. None without a correct one."""
         found = [kernel for kernel in self.kernels if kernel.audited or not audited]
-        return max(found, key=lambda one: rank(one.eager.value if one.eager else None, one.number), default=None)
+        return max(found, key=lambda one: one.rank(one.number), default=None)
 
 
 @dataclass(frozen=True)
@@ -144,8 +154,15 @@ class Line:
         found = self._measure(self.speedup)
         if found is None:
             return None
-        shipped, fastest = (None if ratio is None else ratio.value for ratio in (self.shipped, self.fastest))
-        return replace(found, over_shipped=shipped, over_fastest=fastest, fastest=self.named)
+        (shipped, shipped_range), (fastest, fastest_range) = map(_parts, (self.shipped, self.fastest))
+        return replace(
+            found,
+            over_shipped=shipped,
+            over_fastest=fastest,
+            fastest=self.named,
+            shipped_interval=shipped_range,
+            fastest_interval=fastest_range,
+        )
 
     @property
     def measure_compile(self) -> Measure | None:

@@ -10,7 +10,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from judge.evaluations.measures import Measure
-from judge.values import Basis
 from search.lab.results import SAME
 from search.reports.values import Figure
 
@@ -42,15 +41,13 @@ def measure(row: Any, empty: str = "—", metric: str = "speedup", of: Any = "")
     value = Measure.of(row)
     if value is None:
         return format_html('<span class="measure measure-more">{}</span>', empty)
-    count = f" n={value.n}" if value.n and value.basis is Basis.MEASURED else ""
     return format_html(
         '<span class="measure"{}{}><strong>{}</strong>'
-        ' <span class="measure-more">{}{}</span> <span class="basis basis-{}">{}</span>{}</span>',
+        ' <span class="measure-more">{}</span> <span class="basis basis-{}">{}</span>{}</span>',
         named(metric, value.value, of),
         format_html(' title="{}"', value) if value.error is not None else "",
         value.number,
-        value.interval,
-        count,
+        value.evidence,
         value.basis.value,
         value.source,
         format_html_join("", ' <span class="measure-beside">{}</span>', ((text,) for text in value.beside)),

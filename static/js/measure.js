@@ -32,23 +32,34 @@ function baselines() {
   return JSON.parse(document.getElementById("baselines")?.textContent ?? "{}");
 }
 
-// The speedup over the fastest baseline, where that is not eager.
+function evidence(node) {
+  const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
+  return [range(node), count].filter(Boolean).join(" ");
+}
+
+// The speedups over eager as PyTorch ships and over the fastest baseline, where they are not the one over eager.
 function beside(node) {
-  if (node.f === null || node.f === undefined || !node.w) return "";
-  const values = { speedup: `${digits(node.f, node.bs)}×`, baseline: baselines()[node.w] ?? node.w };
-  return interpolate(gettext("%(speedup)s over the fastest baseline, %(baseline)s"), values);
+  const speedup = ([x, lo, hi, ns]) => {
+    const other = { x, lo, hi, ns, bs: node.bs };
+    return [times(other), lo && hi ? evidence(other) : ""].filter(Boolean).join(" ");
+  };
+  const found = [];
+  if (node.h) found.push(interpolate(gettext("%(speedup)s over eager as PyTorch ships"), { speedup: speedup(node.h) }));
+  if (node.f && node.w) {
+    const values = { speedup: speedup(node.f), baseline: baselines()[node.w] ?? node.w };
+    found.push(interpolate(gettext("%(speedup)s over the fastest baseline, %(baseline)s"), values));
+  }
+  return found;
 }
 
 export function parts(node) {
   if (node.x === null || !node.bs) return null;
-  const interval = range(node);
-  const count = node.bs === "measured" && node.ns ? `n=${node.ns}` : "";
-  return { number: times(node), more: [interval, count].filter(Boolean).join(" "), basis: node.bs, source: SOURCES[node.bs], beside: beside(node) };
+  return { number: times(node), more: evidence(node), basis: node.bs, source: SOURCES[node.bs], beside: beside(node) };
 }
 
 export function text(node) {
   const p = parts(node);
-  return p ? [[p.number, p.more, p.source].filter(Boolean).join(" "), p.beside].filter(Boolean).join("; ") : "";
+  return p ? [[p.number, p.more, p.source].filter(Boolean).join(" "), ...p.beside].join("; ") : "";
 }
 
 // The element that the server's tag makes.
@@ -63,7 +74,7 @@ export function element(node) {
   };
   const whole = span("measure", span("strong", p.number));
   whole.append(" ", span("measure-more", p.more), " ", span(`basis basis-${p.basis}`, p.source));
-  if (p.beside) whole.append(" ", span("measure-beside", p.beside));
+  for (const words of p.beside) whole.append(" ", span("measure-beside", words));
   return whole;
 }
 

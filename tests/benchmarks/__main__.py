@@ -8,7 +8,9 @@ from importlib import import_module
 
 import django
 
-NAMES = ("judge_baselines", "judge_bench", "judge_crowd", "judge_memory", "judge_recorded")
+NAMES = (
+    "judge_baselines", "judge_bench", "judge_crowd", "judge_elsewhere", "judge_memory", "judge_recorded",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> None:

@@ -41,10 +41,15 @@ OWN = {  # what the samples lack: convolutions, a recurrent layer
 
 
 class Command(BaseCommand):
-    help = "Time every baseline of the sample problems and of a few more; print a table."
+    help = (
+        "Time every baseline of the sample problems and of a few more; print a table. On a GPU a problem may take 10 "
+        "minutes at most, 5 for each stage; max-autotune takes the most, and --no-autotune leaves it out. How long "
+        "all of them take has not been measured. Without a GPU try --device interpreter --only mean_gate, which "
+        "models eager alone, or --device cpu --only row_energy --no-autotune: 10 to 30 s of processor time each."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--device", default="cuda:0", help="cuda:N, or cpu to try the command")
+        parser.add_argument("--device", default="cuda:0", help="cuda:N; interpreter or cpu to try the command")
         parser.add_argument("--numerics", choices=[one.value for one in Precision], default="strict")
         parser.add_argument("--only", default="", help="problems whose name holds this")
         parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="leave max-autotune out")

@@ -29,7 +29,7 @@ from tests.benchmarks.comparison.figures import percentile
 OUT_OF_REACH = 1e6  # a speedup: whatever is judged against it has lost
 WAITS = (
     "gpu_waited_shared_s", "gpu_waited_alone_s", "gpu_shared_s", "gpu_alone_s", "gpu_quiet_s",
-    "children_waited_s", "ended_waited_s",
+    "gpu_waited_contexts_s", "children_waited_s", "ended_waited_s",
 )  # fmt: skip
 START_S, GRACE_S = 120.0, 5.0  # until every bench is there; for what was under way at the end
 

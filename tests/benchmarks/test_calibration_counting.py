@@ -27,8 +27,14 @@ def totals(traffic: Traffic) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def counter():
-    with Counter("sm_90", 60) as counter:
+    with Counter("sm_90", 600) as counter:
         yield counter
+
+
+@pytest.fixture(scope="module")
+def patient():
+    with Counter("sm_90", 600, programs=10**6) as patient:
+        yield patient
 
 
 def test_few_programs_run_all_and_many_are_spread_evenly() -> None:
@@ -46,16 +52,15 @@ def test_the_judge_counts_the_same(counter, interpreter_bench: Bench, name: str)
 
 
 @pytest.mark.parametrize("name", ["row_softmax_1@middle", "linear_relu_scale_3@middle"])
-def test_a_sampled_launch_counts_as_a_whole_one(counter, name: str) -> None:
-    sampled = counter.count(point(name)).candidate
-    with Counter("sm_90", 60, programs=10**6) as patient:
-        whole = patient.count(point(name)).candidate
+def test_a_sampled_launch_counts_as_a_whole_one(counter, patient, name: str) -> None:
+    sampled, whole = (each.count(point(name)).candidate for each in (counter, patient))
     assert max(row.programs or 0 for row in sampled.kernels) > PROGRAMS
     for key, value in whole.to_json().items():
         if isinstance(value, int):
             assert sampled.to_json()[key] == pytest.approx(value, rel=0.02), key
 
 
+@pytest.mark.quiet
 def test_what_cannot_be_counted_is_told_and_the_next_point_is_counted() -> None:
     good = point("row_softmax_1@given")
     broken = replace(good, source="raise SystemError('no')", candidate="broken")

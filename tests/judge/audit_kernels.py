@@ -45,7 +45,7 @@ WITH_A_WAY_OUT = TRITON.replace("        norm_gelu[", "        try:\n          n
 def audited(bench, source: str, *, problem: str = PROBLEM, sealed=(), timing: bool = False, **policy) -> Outcome:
     """One evaluation without a bar, so that every pass is audited."""
     spec = ProblemSpec(problem, policy=Policy(**policy), sealed=tuple(sealed))
-    return bench.evaluate(Job("test", spec, source, limits=Limits(wall_s=40, stage_s=20), timing=timing))
+    return bench.evaluate(Job("test", spec, source, limits=Limits(wall_s=300, stage_s=120), timing=timing))
 
 
 def sealed(derived: bool = False, **constants) -> SealedCase:

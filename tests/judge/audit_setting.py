@@ -14,7 +14,8 @@ class Audited(SimpleNamespace):
     """Stands in for a Setting: keeps what is noted."""
 
     def __init__(self, **given: object) -> None:
-        super().__init__(**{"library": Library.LABEL, "device": "cpu", "findings": [], "defined": {}} | given)
+        plain = {"library": Library.LABEL, "device": "cpu", "findings": [], "defined": {}, "reaches": []}
+        super().__init__(**plain | given)
 
     def note(self, code: str, message: str, **data: object) -> None:
         self.findings.append(Finding(code, message, data))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from judge.values import Job, Limits, Outcome, ProblemSpec
+from collections.abc import Callable
+
+from judge.values import Job, Limits, Outcome, ProblemSpec, Verdict
 
 PROBLEM = """
 import torch
@@ -86,6 +88,15 @@ def judge(
     """One evaluation; without timing unless asked, and without an audit unless timed."""
     if not timing and beat is None:
         beat = float("inf")
-    bounds = Limits(**{"wall_s": 40, "stage_s": 20, **limits})
+    bounds = Limits(**{"wall_s": 300, "stage_s": 120, **limits})
     asked = {"limits": bounds, "timing": timing, "beat": beat, "incumbent": incumbent}
     return bench.evaluate(Job("test", ProblemSpec(problem), source, **asked))
+
+
+def believed(ask: Callable[[], Outcome], tries: int = 4) -> Outcome:
+    """What `ask` gives; asked again where the judge's clock doubts the times, as it may while others compute."""
+    for _ in range(tries - 1):
+        outcome = ask()
+        if outcome.verdict is not Verdict.SUSPECT:
+            return outcome
+    return ask()

@@ -121,9 +121,9 @@ class Bench:
         self.lie = (lambda *row: lie(row[0], row[1], counted(*row))) if modelled else lie
         names = ["candidate", "recorder"] if modelled else ["candidate", "eager", *(["incumbent"] if rival else [])]
         payload = {
-            "subjects": names, "policy": {}, "basis": "modelled" if modelled else "measured", "wall_s": 60.0,
-            "stage_s": 30.0, "timing": True, "timing_s": 0.01, "known_us": {}, "beside_best": [], "beat": None,
-            "sealed": [], "defined": {"k": []}, "stay": False, "source": PROBLEM, "case": None,
+            "subjects": names, "policy": {}, "basis": "modelled" if modelled else "measured", "wall_s": 600.0,
+            "stage_s": 300.0, "timing": True, "timing_s": 0.01, "known_us": {}, "beside_best": [], "beat": None,
+            "sealed": [], "defined": {"k": []}, "reaches": [], "stay": False, "source": PROBLEM, "case": None,
         }  # fmt: skip
         given = assignment(payload, self._folder("referee"), boss=Runner(), links=names)
         cache = RefereeCache(given)

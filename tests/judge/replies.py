@@ -50,6 +50,7 @@ HONEST: dict[str, dict[str, Any]] = {
     },
     "parameters": {"parameters": 1, "prepare_us": 12.5},
     "choose": {"chosen": True},
+    "fail_launches": {"failing": True},
     "burst_ready": {"ready": 4},
     "burst_capture": {"captured": 4},
     "burst": {"done": 4},

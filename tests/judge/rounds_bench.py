@@ -7,7 +7,7 @@ import math
 from judge.bench.runner import Bench
 from judge.values import DEFAULT_POLICY, Job, Limits, Outcome, Policy, ProblemSpec
 
-LIMITS = Limits(wall_s=40, stage_s=20)
+LIMITS = Limits(wall_s=300, stage_s=120)
 
 
 def problem(forward: str, *, inputs: str = "torch.randn(16, 64)", init: str = "", head: str = "") -> str:

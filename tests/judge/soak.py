@@ -26,7 +26,7 @@ from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME
 from tests.judge.soak_candidates import MARK, SEGMENT, Subject, subjects
 
-LIMITS = Limits(wall_s=90, stage_s=25, memory_mb=512)
+LIMITS = Limits(wall_s=300, stage_s=100, memory_mb=512)
 WARM_UP = 12  # evaluations before the first sample that growth is measured from
 GROWTH_BYTES = 48 << 20  # of the runner, and of each fork server: allocators settle late
 PLACES = ("/tmp", "/dev/shm", "/var/tmp", "/")
@@ -41,7 +41,7 @@ class Sample:
     servers_bytes: int
     files: int  # folders and files in the bench's own folder that belong to children
     descriptors: int
-    shm_bytes: int
+    shm_bytes: int  # shared memory that the runner and its children map: others write to /dev/shm, too
     segments: int  # System V shared memory with the key that hostile candidates use
     gpu_bytes: int | None = None
 
@@ -175,14 +175,13 @@ def sampled(bench: Bench) -> Sample:
     root, theirs = bench._root, {child.folder for child in waiting}
     own = [path for path in root.iterdir() if path.is_dir() and path.name[-1].isdigit()] if root else []
     own = [path for path in own if path not in theirs]
-    shm = os.statvfs("/dev/shm")
     return Sample(
         processes=len(tree),
         runner_bytes=_resident(os.getpid()),
         servers_bytes=sum(_resident(pid) for pid in tree),
         files=sum(1 for folder in own for _ in folder.rglob("*")) if own else 0,
         descriptors=len(os.listdir("/proc/self/fd")) - 2 * len(waiting),  # noqa: PTH208 - a channel and a log each
-        shm_bytes=(shm.f_blocks - shm.f_bfree) * shm.f_frsize,
+        shm_bytes=sum(_resident(pid, "RssShmem") for pid in (os.getpid(), *tree)),
         segments=sum(line.split()[0] == str(SEGMENT) for line in Path("/proc/sysvipc/shm").read_text().splitlines()),
         gpu_bytes=_gpu_bytes(bench.device),
     )
@@ -201,10 +200,12 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
+def _resident(pid: int, kind: str = "VmRSS") -> int:
+    """Bytes of this kind; 0 where the process has ended."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
+        told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        return int(told[kind].split()[0]) << 10
+    except (OSError, KeyError):
         return 0
 
 

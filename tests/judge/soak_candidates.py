@@ -25,7 +25,7 @@ class Subject:
     said: str = ""
     unsaid: str = ""
     devices: frozenset[str] = frozenset({"cpu", "interpreter", "cuda"})
-    stage_s: float = 25.0  # short for those that hang on purpose
+    stage_s: float = 100.0  # short for those that hang on purpose
 
 
 def _honest(name: str, source: str, verdict: Verdict) -> Subject:

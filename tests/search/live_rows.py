@@ -98,6 +98,9 @@ async def run_and_user() -> tuple[Run, User]:
     return await rows(make_run), await rows(make_user)
 
 
+LONG_S = 60.0  # ends a wait for nothing
+
+
 class Browser:
     """A browser's end of one socket."""
 
@@ -108,10 +111,10 @@ class Browser:
 
     async def open(self) -> dict[str, Any]:
         """Connect; returns the hello."""
-        assert (await self.line.connect(timeout=5))[0]
+        assert (await self.line.connect(timeout=LONG_S))[0]
         return await self.next("hello")
 
-    async def next(self, *kinds: str, seconds: float = 5) -> dict[str, Any]:
+    async def next(self, *kinds: str, seconds: float = LONG_S) -> dict[str, Any]:
         """The next message, which must be of one of these types."""
         message = json.loads(await self.line.receive_from(timeout=seconds))
         assert message["type"] in kinds, message
@@ -135,7 +138,7 @@ class Browser:
 
     async def code(self) -> int:
         """The close code, which must come next."""
-        output = await self.line.receive_output(timeout=5)
+        output = await self.line.receive_output(timeout=LONG_S)
         assert output["type"] == "websocket.close", output
         return int(output["code"])
 
@@ -143,9 +146,9 @@ class Browser:
         return await self.line.receive_nothing(timeout=0.15, interval=0.02)
 
     async def leave(self) -> None:
-        await self.line.disconnect(timeout=5)
+        await self.line.disconnect(timeout=LONG_S)
 
 
 async def close(hubs: Hubs) -> None:
     """End hubs and their threads; the threads wait for each other, so this runs beside the loop."""
-    await asyncio.wait_for(hubs.close(), 15)
+    await asyncio.wait_for(hubs.close(), LONG_S)

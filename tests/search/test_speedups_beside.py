@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from judge.evaluations.facts import left_out, numerics
+from judge.evaluations.conditions import left_out, numerics
 from judge.evaluations.measures import Measure
 from judge.values import Basis
 from search.engine.completion import figure_of
@@ -19,6 +19,9 @@ from tests.search.export_rows import make_node
 
 SHIPS = "0.62× over eager as PyTorch ships"
 FASTEST = "0.58× over the fastest baseline, eager, channels-last and cudnn.benchmark"
+SHIPS_WHOLE = "0.62× [0.60–0.64] n=48 over eager as PyTorch ships"
+FASTEST_WHOLE = "0.58× [0.55–0.61] n=32 over the fastest baseline, eager, channels-last and cudnn.benchmark"
+INTERVALS = {"shipped_interval": [0.6, 0.64, 48], "fastest_interval": [0.55, 0.61, 32]}
 
 
 def shown(**beside) -> Measure:
@@ -35,6 +38,10 @@ def shown(**beside) -> Measure:
             {"over_fastest": 0.62, "fastest": "eager-shipped", "over_shipped": 0.62},
             ("0.62× over the fastest baseline, eager, as PyTorch ships",),
         ),
+        (
+            {"over_fastest": 0.58, "fastest": "channels-last", "over_shipped": 0.62, **INTERVALS},
+            (SHIPS_WHOLE, FASTEST_WHOLE),
+        ),
         ({"over_fastest": 1.3, "fastest": "eager", "over_shipped": 2.0}, ("2.00× over eager as PyTorch ships",)),
     ],
 )
@@ -46,21 +53,22 @@ def test_what_stands_beside_a_speedup_is_what_a_reader_would_miss(beside, texts)
 
 
 MEASURED = {"speedup": 1.3, "speedup_low": 1.28, "speedup_high": 1.32, "speedup_n": 48, "basis": "measured"}
-BESIDE = {"over_shipped": 0.62, "over_fastest": 0.58, "fastest": "channels-last"}
+BESIDE = {"over_shipped": 0.62, "over_fastest": 0.58, "fastest": "channels-last", **INTERVALS}
 
 
 @pytest.mark.django_db
 def test_every_form_of_a_kernel_says_it():
     node = make_node(evaluation={**MEASURED, **BESIDE})
-    assert f"{SHIPS}; {FASTEST}" in headline(node)
+    assert f"{SHIPS_WHOLE}; {FASTEST_WHOLE}" in headline(node)
     assert {name: figure_of(node.evaluation)[name] for name in BESIDE} == BESIDE
     document = verdict_document(node)
     assert {name: document["evaluation"][name] for name in BESIDE} == BESIDE
     assert document["problem"]["policy"]["precision"] == "strict" and ("numerics", "strict") in facts(node)
     columns = node_columns(node.run, [node.number])
-    assert (columns["f"], columns["w"]) == ([0.58], ["channels-last"])
+    assert (columns["f"], columns["w"]) == ([[0.58, 0.55, 0.61, 32]], ["channels-last"])
+    assert columns["h"] == [[0.62, 0.6, 0.64, 48]]
     assert json.loads(json.dumps(packed(columns)))["w"] == ["channels-last"]
-    assert _measure(columns, 0).beside == (FASTEST,)
+    assert _measure(columns, 0).beside == (SHIPS_WHOLE, FASTEST_WHOLE)
 
 
 @pytest.mark.django_db
@@ -68,9 +76,12 @@ def test_pages_and_the_api_say_it():
     node = make_node(evaluation={**MEASURED, **BESIDE})
     client = client_of("viewer")
     for address in (f"/evaluations/{node.evaluation_id}/", "/kernels/"):
-        assert FASTEST in client.get(address).content.decode(), address
+        text = client.get(address).content.decode()
+        assert FASTEST_WHOLE in text and SHIPS_WHOLE in text, address
     [row] = client.get("/api/v1/kernels").json()["items"]
-    assert {name: row["speedup"][name] for name in BESIDE} == BESIDE
+    assert [row["speedup"][f"fastest_{name}"] for name in ("low", "high", "n")] == INTERVALS["fastest_interval"]
+    assert [row["speedup"][f"shipped_{name}"] for name in ("low", "high", "n")] == INTERVALS["shipped_interval"]
+    assert (row["speedup"]["over_shipped"], row["speedup"]["over_fastest"]) == (0.62, 0.58)
 
 
 @pytest.mark.django_db

@@ -18,7 +18,7 @@ def test_a_command_on_a_new_data_folder_says_how_to_prepare_it(tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert asked.returncode == 1 and "Traceback" not in asked.stderr
     assert "lacks tables (no such table: search_campaign). Run `make run`, or `manage.py migrate`" in asked.stderr

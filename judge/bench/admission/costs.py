@@ -170,7 +170,7 @@ class Costs:
             error = modelled.high_us / modelled.median_us
             note.detail = f"{microseconds(modelled.median_us)} in eager mode, MODELLED, within {factor(error)}"
             return {"eager": modelled}
-        with self.lock.alone():
+        with self.lock.alone(), self.lock.without_contexts():
             run, args = self.call or (reference.model, inputs)
             found = eager_time(run, args, self.device, whereabouts=self.whereabouts)
         reference.restore()

@@ -13,7 +13,7 @@ from judge.bench.admission.size import preview, too_large
 from judge.bench.foreign.loading import PROBLEM, LoadedProblem, load_problem
 from judge.values import GPU_CASE
 
-MOST = 8  # each costs a process in every evaluation
+MOST = 8  # each costs a reference and a model in every evaluation
 MADE_FOR_GPUS = "it is made for GPUs"
 TOO_MANY = f"only {MOST} cases are asked beside the evaluated one"
 

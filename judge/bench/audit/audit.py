@@ -9,10 +9,11 @@ from typing import TypeVar
 from judge.bench.audit.launch_checks import Kernels, check_effect, note_decoys
 from judge.bench.audit.physics import check_roofline
 from judge.bench.audit.recount import check_recount
-from judge.bench.audit.sealed import check_sealed, first_children
+from judge.bench.audit.sealed import check_sealed, first_child
 from judge.bench.audit.setting import STAGE, Setting
-from judge.bench.audit.share import Share, check_compiler, check_share, from_trace, from_traffic
+from judge.bench.audit.share import Share, check_compiler, check_products, check_share, from_trace, from_traffic
 from judge.bench.audit.state_checks import Witness, examine
+from judge.bench.audit.text import check_text
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
@@ -27,7 +28,7 @@ from judge.values import Finding
 
 NO_SANITIZER = "compute-sanitizer is not installed"
 ON_REQUEST = "{path} is no part of an audit: ask for its check on the page of the evaluation"
-CHILDREN = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise"}
+CHILDREN = {"audit": "census", "audit.noop": "noop"}
 
 Result = TypeVar("Result")
 Record = Callable[[str, str, float, str], None]  # name, state, milliseconds, detail
@@ -71,7 +72,7 @@ class Audit:
 
     def run(self) -> None:
         setting = self.setting
-        setting.subjects.want(CHILDREN | first_children(setting))
+        setting.subjects.want(CHILDREN | first_child(setting))
         witness = self._check("state", lambda: examine(setting, "audit"), lambda _: "")
         kernels = Kernels.of(witness.reply)
         if setting.interprets and setting.candidate_us is not None:
@@ -85,6 +86,7 @@ class Audit:
             self.record(f"{STAGE}.sanitizer", "skipped", 0.0, sanitizer())
         if setting.device != "cpu" and setting.candidate_us is not None:
             self._check("roofline", lambda: check_roofline(setting, witness.question, self.lock))
+        self._check("text", lambda: check_text(setting), lambda _: "")
 
     def _check(self, name: str, step: Callable[[], Result], detail: Callable[[Result], str] = str) -> Result:
         began = time.monotonic()
@@ -106,6 +108,7 @@ class Audit:
         setting = self.setting
         share = self._traced(witness, kernels) if setting.device != "cpu" else self._counted(witness)
         check_compiler(setting, share, kernels)
+        check_products(setting, witness.question, witness.reply.traffic or ())
         return check_share(setting, share, kernels) if share is not None else "not known"
 
     def _counted(self, witness: Witness) -> Share | None:

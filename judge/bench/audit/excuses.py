@@ -15,13 +15,13 @@ import torch
 
 from judge.bench.audit.setting import Setting, elements
 from judge.bench.device import gpu
+from judge.bench.device.memory import CHILD_SHARE
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import cloned
 from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.judging.asking import Question
 from judge.bench.judging.reference import REFUSALS, Reference
-from judge.bench.subjects.subject import MOST_MEMORY
 
 LARGER = 2.0  # times the elements of the evaluated case
 MEMORY, ROOM_BYTES = 4.0, 1 << 30
@@ -53,7 +53,7 @@ def is_excused(setting: Setting, failed: SubjectFailed, reference: Reference, qu
 
 
 def _lacks_memory(setting: Setting, reference: Reference, question: Question) -> bool:
-    most = MOST_MEMORY * torch.cuda.get_device_properties(setting.device).total_memory
+    most = CHILD_SHARE * torch.cuda.get_device_properties(setting.device).total_memory
     needed = MEMORY * _reference_bytes(setting, reference, question) + ROOM_BYTES
     return bool(needed > min(most, gpu.free_bytes(setting.device)))
 

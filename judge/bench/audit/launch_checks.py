@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from judge.bench.audit.setting import STAGE, Setting, dishonest, survives
-from judge.bench.exchange.claims import Forwarded
+from judge.bench.exchange.claims import Forwarded, LaunchesFail
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.judging.asking import Question
 from judge.bench.judging.completion import Ended
@@ -69,17 +69,23 @@ def check_inside(setting: Setting, kernels: Kernels) -> None:
 
 
 def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: str, failing: str) -> str:
-    """Ask the same of children whose launches do nothing and whose launches fail. Raises Ended.
+    """Ask the same of the child `noop` whose launches do nothing, then of one whose launches fail. Raises Ended.
 
-    `question` is the one that `kernels` were launched for: other content might take another path.
+    `question` is the one that `kernels` were launched for: other content might take another path. Where launches have
+    failed already, the second is a fresh child, `failing`: it decides, and one that saw launches succeed could tell.
+    Else it is the first one, with another model, and only a label depends on it.
     """
     check_inside(setting, kernels)
     if not kernels.launched:
         _without_kernels(setting)
         return "no Triton kernel is launched"
-    _begin(setting, (noop, failing), question)
-    without_effect = _survives(setting, noop, question)
-    without_launch = _survives(setting, failing, question)
+    without_effect, without_launch = _survives(setting, noop, question), False
+    if kernels.always_failed or (setting.library is not Library.ALLOW and not without_effect):
+        apart = bool(kernels.always_failed) or not setting.subjects.contacts[noop].answers
+        if apart:
+            setting.subjects.want({failing: "raise"})
+        without_launch = _survives(setting, failing if apart else noop, question, fail=not apart)
+    setting.subjects.release(*(name for name in (noop, failing) if name in setting.subjects.contacts))
     if kernels.always_failed and without_launch:
         _fell_back(setting, kernels)
     if without_effect:
@@ -91,25 +97,22 @@ def check_effect(setting: Setting, kernels: Kernels, question: Question, noop: s
     return f"{counted(ran, 'kernel')} ran; without {'its' if ran == 1 else 'their'} effect the answer is wrong"
 
 
-def _begin(setting: Setting, names: tuple[str, ...], question: Question) -> None:
-    """They construct their models side by side."""
-    for name in names:
-        setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
-    setting.subjects.begin(names, setting.reference, question)
+def _survives(setting: Setting, name: str, question: Question, *, fail: bool = False) -> bool:
+    """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings.
 
-
-def _survives(setting: Setting, name: str, question: Question) -> bool:
-    """Whether the child gives a right answer in reasonable time: it may wait for what a launch never brings."""
-    setting.subjects.contacts[name].deadline = Deadline(PATIENCE_S, PATIENCE_S)
+    `fail`: the launches of one that was asked before fail from now on.
+    """
+    contact = setting.subjects.contacts[name]
+    contact.deadline = Deadline(PATIENCE_S, PATIENCE_S)
     try:
+        if fail:
+            contact.ask(LaunchesFail)
         rounds, _ = setting.rounds(name, question)
         return survives(rounds, question)
     except (SubjectFailed, Ended) as failed:
         if failed.reason == "load.died":  # it told nothing about its launches, and had loaded before
             raise
         return False
-    finally:
-        setting.subjects.release(name)
 
 
 def _without_kernels(setting: Setting) -> None:

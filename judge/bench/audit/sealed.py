@@ -1,4 +1,4 @@
-"""Cases that no proposer has seen: other constants, a fresh reference, a fresh child. Nothing here tells what they are.
+"""Cases that no proposer has seen: other constants, a fresh reference, a fresh model. Nothing here tells what they are.
 
 A declared case that fails ends the evaluation; a derived one only labels the kernel: it refuses other shapes
 (`shape.guarded`) or gives wrong answers for them (`shape.unsafe`).
@@ -6,11 +6,14 @@ A declared case that fails ends the evaluation; a derived one only labels the ke
 
 from __future__ import annotations
 
+import itertools
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from judge.bench.audit.case_child import KEPT, CaseChild
 from judge.bench.audit.excuses import is_excused
 from judge.bench.audit.setting import GIVEN, STAGE, Setting, judge_case
 from judge.bench.exchange.contact import SubjectFailed
@@ -24,42 +27,32 @@ from judge.bench.judging.variants import applied
 from judge.values import JudgeError, SealedCase, Verdict
 
 MOST = 12
-AT_ONCE, AT_ONCE_ON_GPU = 4, 2  # each holds a context there, and memory with it
+CHILD = "sealed#{}"
 
 RIGHT, GUARDED, WRONG, LEFT_OUT = "right", "guarded", "wrong", "left out"
 _REFUSES = ("exception", "compile", "resources", "load", "unsupported", "oom")  # it says itself that it cannot
 
 
-def _cases(setting: Setting) -> list[tuple[str, SealedCase]]:
-    """Name of the child and its case, declared ones first."""
-    cases = sorted(setting.sealed, key=lambda case: case.derived)[:MOST]
-    return [(f"sealed#{number}", case) for number, case in enumerate(cases, 1)]
-
-
-def first_children(setting: Setting) -> dict[str, str]:
-    """The children that the first cases need, to be started ahead where that costs no GPU memory."""
-    return _batch(setting, 0) if setting.device == "cpu" else {}
-
-
-def _batch(setting: Setting, start: int) -> dict[str, str]:
-    count = AT_ONCE if setting.device == "cpu" else AT_ONCE_ON_GPU
-    return dict.fromkeys((name for name, _ in _cases(setting)[start : start + count]), "run")
+def first_child(setting: Setting) -> dict[str, str]:
+    """The child that is asked the cases, to be started ahead."""
+    return {CHILD.format(1): "run"} if setting.sealed else {}
 
 
 def check_sealed(setting: Setting) -> str:
-    """Every sealed case. Raises Ended."""
-    cases = _cases(setting)
-    if not cases:
+    """Every sealed case, declared ones first; in which order otherwise nobody knows. Raises Ended."""
+    if not setting.sealed:
         return "the problem has none"
+    cases = list(enumerate(sorted(setting.sealed, key=lambda case: case.derived)[:MOST], 1))
+    declared = sum(not case.derived for _, case in cases)
+    child = CaseChild(setting, map(CHILD.format, itertools.count(1)))
     found: list[tuple[SealedCase, str]] = []
-    for number, (name, case) in enumerate(cases, 1):
-        if name not in setting.subjects.contacts:
-            setting.subjects.more(_batch(setting, number - 1))
-        result = _ask_case(setting, name, case, number)
-        setting.subjects.release(name)
+    shuffled = secrets.SystemRandom().sample(cases, len(cases))
+    for number, case in sorted(shuffled, key=lambda row: row[1].derived):
+        result = _ask_case(setting, child, case, number)
         found.append((case, result))
         if not case.derived and result in (GUARDED, WRONG):
-            raise _declared_failed(number, sum(not case.derived for _, case in cases), result)
+            raise _declared_failed(number, declared, result)
+    child.release()
     _label(setting, [(case.kind, result) for case, result in found if case.derived])
     return ", ".join(f"{sum(result == kind for _, result in found)} {kind}" for kind in _kinds(found))
 
@@ -92,29 +85,28 @@ def _label(setting: Setting, results: list[tuple[str, str]]) -> None:
             setting.note(code, message, cases=len(results), failed=count, kinds=dict(sorted(kinds.items())))
 
 
-def _ask_case(setting: Setting, name: str, case: SealedCase, number: int) -> str:
+def _ask_case(setting: Setting, child: CaseChild, case: SealedCase, number: int) -> str:
     with _reference(setting, case, number) as reference:
         if reference is None:
             return LEFT_OUT
         try:
-            return _ask(setting, name, case, reference)
+            return _ask(setting, child, case, reference)
         except (*REFUSALS, MemoryError, NotCarried) as error:
             _unless_broken(setting, error)
             return LEFT_OUT
 
 
-def _ask(setting: Setting, name: str, case: SealedCase, reference: Reference) -> str:
+def _ask(setting: Setting, child: CaseChild, case: SealedCase, reference: Reference) -> str:
     """Two rounds: as given, then other content and parameters. The candidate's own words stay here."""
     question = Questions(reference).question(GIVEN, reference.first)
     if not question.decides:
         return LEFT_OUT
     try:
-        rounds = setting.ready(name, reference, question)
-        judge_case(rounds, question, STAGE)
+        child.judged(reference, question, lambda rounds: judge_case(rounds, question, STAGE), STAGE)
     except SubjectFailed as failed:
         return _of_failure(failed, case, excused=is_excused(setting, failed, reference, question))
     except Ended as ended:
-        if ended.reason == "load.died":
+        if ended.reason == "load.died" or (ended.reason == KEPT and not case.derived):
             raise
         if ended.verdict is Verdict.DISHONEST:
             raise Ended(ended.verdict, STAGE, ended.reason, "the candidate broke the protocol") from None

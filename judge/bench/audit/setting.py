@@ -55,7 +55,7 @@ class Setting:
     """One audit: the problem with its answers, the candidate's facts, its fresh children, and where findings go.
 
     `interprets` says that kernels run in the interpreter. `defined` maps the Triton kernels of the candidate's text to
-    the names each of them uses.
+    the names each of them uses; `reaches` is what that text reaches for and no kernel needs, in words.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Setting:
         self.interprets = assignment.payload["basis"] == "modelled"
         self.sealed = [SealedCase(**row) for row in assignment.payload["sealed"]]
         self.defined: dict[str, list[str]] = assignment.payload["defined"]
+        self.reaches: list[str] = assignment.payload["reaches"]
         self.usual = usual  # the candidate on the evaluated case, once it is known
 
     def look(self, name: str) -> Seen:

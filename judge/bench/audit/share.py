@@ -7,15 +7,20 @@ from dataclasses import dataclass
 
 from judge.bench.audit.launch_checks import FOREIGN, Kernels
 from judge.bench.audit.setting import Setting, dishonest
+from judge.bench.exchange.nested import cloned
 from judge.bench.exchange.rows import CountedRow, TracedRow
+from judge.bench.foreign.whereabouts import FORWARD
+from judge.bench.interpreting.op_traffic import eager_traffic
 from judge.bench.interpreting.targets import target as target_named
 from judge.bench.interpreting.timemodel import kernel_time_us
 from judge.bench.interpreting.traffic import TrafficReport
+from judge.bench.judging.asking import Question
 from judge.bench.subjects.watch import traffic_report
 from judge.values import Library
 
 ENOUGH = 0.3  # KernelGYM's threshold: below it, somebody else does the work
 COMPILER_NAMES = ("triton_poi_", "triton_red_", "triton_per_", "triton_tem_", "triton_for_", "triton_unk_")
+MOST_PRODUCTS = 0.5  # of the reference's, that torch may compute where the problem refuses library compute
 MOST_NAMED = 12
 
 
@@ -89,6 +94,24 @@ def check_compiler(setting: Setting, share: Share | None, kernels: Kernels) -> N
     if setting.library is Library.REFUSE:
         raise dishonest(FOREIGN, f"{message}; the problem refuses library compute")
     setting.note("library.compiler", message, kernels=made[:40], graphs=kernels.graphs)
+
+
+def check_products(setting: Setting, question: Question, rows: Iterable[CountedRow]) -> None:
+    """Raise Ended where the problem refuses library compute and torch computes most of the reference's products.
+
+    By time alone they may be a small part: kernels that only move everything take longer, as the model has it.
+    """
+    products = sum(sum(row.dot_flops.values()) for row in rows if row.origin == "torch")
+    if setting.library is not Library.REFUSE or not products:
+        return
+    reference = setting.reference
+    reference.load(question.state)
+    with reference.whereabouts.inside(FORWARD):
+        arguments = reference.gradients.arguments(question.inputs)
+        whole = sum(eager_traffic(reference.model, cloned(arguments)).dot_flops.values())
+    if products >= MOST_PRODUCTS * whole:
+        part = f"{products:,} of the {whole:,} operations in products that the reference takes"
+        raise dishonest(FOREIGN, f"torch computes {part}; the problem refuses library compute")
 
 
 def check_share(setting: Setting, share: Share, kernels: Kernels) -> str:

@@ -1,4 +1,5 @@
-"""A fresh process asked the same and other things: equal input, replaced parameters, marked memory, left-over threads.
+"""A fresh process asked the same and other things: equal input, replaced parameters, marked memory, inputs on one side
+of zero, left-over threads.
 
 The verdict stays the one that fits what is wrong; the reason says which of the audit's questions brought it out.
 """
@@ -43,7 +44,11 @@ def examine(setting: Setting, name: str) -> Witness:
     before = setting.look(name)
     witness = Witness(rounds, question, _repeat(setting, rounds, question).reply)
     setting.usual = Usual.of(rounds, question, witness.reply)
-    _change_parameters(rounds)
+    changed = _change_parameters(rounds)
+    check_origins(witness.reply, *([changed.reply] if changed else []))
+    one_sided = rounds.questions.one_sided()
+    if one_sided is not None:
+        ask(rounds, one_sided)
     _left_over(setting, name, before, question)
     return witness
 
@@ -82,13 +87,25 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
-def _change_parameters(rounds: Rounds) -> None:
+def check_origins(*replies: Forwarded) -> None:
+    """Raise Ended (`audit.uncounted`) for values that came from where nothing is counted."""
+    found = list(dict.fromkeys(text for reply in replies for text in reply.uncounted))
+    if found:
+        raise Ended(
+            Verdict.SUSPECT,
+            STAGE,
+            "audit.uncounted",
+            f"{'; '.join(found[:4])}. Compute in Triton kernels, or with torch's operators on tensors",
+        )
+
+
+def _change_parameters(rounds: Rounds) -> Answer | None:
     """New parameters after several calls with the old ones, in marked memory."""
     question = other_question(rounds, GIVEN)
     if question is None:
-        return
+        return None
     try:
-        ask(rounds, question, poison=True)
+        return ask(rounds, question, poison=True)
     except Ended as ended:
         if ended.verdict not in (*_VALUES, Verdict.STATE_VIOLATION):
             raise

@@ -58,6 +58,8 @@ class CaseTiming:
         self.family = GIVEN  # of the content that is timed
         self.records: list[CaseRecord] = []  # of the check
         self.payload: dict[str, Any] = setting.assignment.payload
+        self._short = False  # only a few pairs are measured
+        self._gapped: set[str] = set()  # cases in which calls wait for their launches: by the same clock in every pass
 
     def checking(self, check: DeclaredCheck, cases: dict[str, str], compilation: Compiled) -> DeclaredCheck:
         """The check of the other cases, which counts launches of those with a weight where times are modelled.
@@ -71,15 +73,28 @@ class CaseTiming:
         return replace(check, weighted=self.weighing.counting, counting=counting)
 
     def over(self, alone: Measured, family: str = "", *, number: int = FIRST) -> Measured:
-        """The means over all weighted cases, the others measured in pass `number`; not those of a kernel that loses
-        anyway. See `measure`; `family` as there, the last one unless given."""
+        """The means over all weighted cases, the others measured in pass `number`. One that loses the evaluated case is
+        looked at shortly in the others first, and not measured there unless it may win by them. `family`: of the
+        content that is timed, the last one unless given."""
         weighing, self.family = self.weighing, family or self.family
-        weighing.skipped = number == FIRST and weighing.loses(alone, self.payload.get("beat"))
+        weighing.number = number
         weighing.checked(self.records)
+        until, beat = time.monotonic() + CASES_WALLS * self.payload["wall_s"], self.payload.get("beat")
+        weighing.skipped = False
+        if number == FIRST and weighing.loses(alone, beat):
+            weighing.skipped = weighing.hopeless(alone, beat) or not self._may_win(alone, beat, until)
         if weighing.counting and not weighing.skipped:
             with self.setting.subjects.deadline.paused():
-                self._measure(number, rival=alone.rival is not None)
+                self._measure(number, until, rival=alone.rival is not None)
         return self.together(alone)
+
+    def _may_win(self, alone: Measured, beat: float | None, until: float) -> bool:
+        """By a few pairs in every other case, of which nothing is kept."""
+        with self.setting.subjects.deadline.paused():
+            self._measure(FIRST, until, rival=alone.rival is not None, short=True)
+        may_win = self.weighing.may_win(alone, beat)
+        self.weighing.found = {}
+        return may_win
 
     def together(self, alone: Measured) -> Measured:
         """As `Weighing.together`."""
@@ -117,21 +132,21 @@ class CaseTiming:
         finally:
             self.setting.subjects.release(name)
 
-    def _measure(self, number: int, *, rival: bool) -> None:
-        """One pass over the cases, in fresh children; from the second on also by the trusted clock.
+    def _measure(self, number: int, until: float, *, rival: bool, short: bool = False) -> None:
+        """One pass over the cases, in fresh children; from the second on also by the trusted clock. With `short` of as
+        few pairs as a comparison can have.
 
         Content is of the same family as in the evaluated case, where the reference has an answer for it. Raises Ended
         with the name of a case in which the candidate fails.
         """
         weighing, stage_log = self.weighing, self.stage_log
         stage_log.doing(f"{CASES_TIMED} {number}")
-        weighing.found, started = {}, time.monotonic()
-        until = started + CASES_WALLS * self.payload["wall_s"]
+        weighing.found, started, self._short = {}, time.monotonic(), short
         for place, name in enumerate(weighing.to_time, 1):
             own = Deadline(max(until - time.monotonic(), 0.0), self.payload["stage_s"])
             stage_log.own = own
             try:
-                found = self._one(name, f"#case{place}.{number}", number, own, rival=rival)
+                found = self._one(name, f"#case{place}.{0 if short else number}", number, own, rival=rival)
             finally:
                 stage_log.own = None
                 self._give_back()
@@ -139,7 +154,8 @@ class CaseTiming:
                 weighing.found[name] = found
             else:
                 weighing.untimed[name] = found[:400]
-        done = f"{len(weighing.found)} of {len(weighing.counting)} timed, pass {number}"
+        which = "a short look" if short else f"pass {number}"
+        done = f"{len(weighing.found)} of {len(weighing.counting)} timed, {which}"
         stage_log.record(CASES_TIMED, "ok", (time.monotonic() - started) * 1e3, done)
         stage_log.doing(TIMING)
 
@@ -154,7 +170,7 @@ class CaseTiming:
             contact.deadline = own
         try:
             with with_case(self.setting.reference.loaded, name) as loaded:
-                return self._timed(loaded, suffix, trusted=number > FIRST, rival=rival)
+                return self._timed(name, loaded, suffix, trusted=number > FIRST, rival=rival)
         except Unfit as unfit:
             if self.setting.reference.whereabouts.device_lost():
                 raise JudgeError(f"the referee's GPU context broke in case {name!r}") from unfit
@@ -166,7 +182,7 @@ class CaseTiming:
         finally:
             subjects.release(*roles)
 
-    def _timed(self, loaded: LoadedProblem, suffix: str, *, trusted: bool, rival: bool) -> Measured:
+    def _timed(self, name: str, loaded: LoadedProblem, suffix: str, *, trusted: bool, rival: bool) -> Measured:
         setting = self.setting
         try:
             reference = Reference(loaded, setting.device, setting.reference.policy)
@@ -177,9 +193,9 @@ class CaseTiming:
             reference,
             question,
             case=loaded.case,
-            budget_s=self.payload["timing_s"],
+            budget_s=0.0 if self._short else self.payload["timing_s"],
             lock=self.lock,
-            introduce=lambda name: guarded(TIMING, partial(setting.subjects.ready, name, reference, question)),
+            introduce=lambda child: guarded(TIMING, partial(setting.subjects.ready, child, reference, question)),
             placing=setting.subjects.timed,
             begin=lambda names: setting.subjects.begin(names, reference, question),
             precision=reference.policy.precision.value,
@@ -187,7 +203,9 @@ class CaseTiming:
             gate=False,
         )
         try:
+            stage.measurement.gaps = name in self._gapped
             found = stage.measure(suffix=suffix, rival=rival)
+            self._gapped |= {name} if found.gaps else set()
             return stage.trust(found, suffix=suffix) if trusted else found
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise Unfit("there is too little memory to time it beside the reference") from error

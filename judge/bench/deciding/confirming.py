@@ -29,36 +29,56 @@ def confirmed(
     subjects: Subjects,
     known: Luck | None = None,
     weighted: CaseTiming | None = None,
+    beat: float | None = None,
 ) -> tuple[list[Measured], bool]:
     """Once more in fresh processes, a narrow win twice more, one of many launches up to four times more.
 
     All measurements, and whether the candidate wins by all of them. The children of the audit that follows start
     meanwhile. `known`: the luck of processes with this problem. `weighted`: its other cases, measured
-    again, too.
+    again, too. `beat`: the speedup of the best so far; where that one failed meanwhile, the interval must lie above it.
     """
     seen, wins = [found], False
-    for number in OF_LAUNCHES if stage.gaps else NUMBERS:
+    gaps = stage.gaps or (weighted is not None and weighted.weighing.gaps)
+    for number in OF_LAUNCHES if gaps else NUMBERS:
         wanted = roles(number, rival=found.rival is not None)
         subjects.want(wanted)
         subjects.ahead(AUDITING)
         again = stage.confirm(seen[-1], number)
         subjects.release(*wanted)
         seen.append(again if weighted is None else weighted.over(again, number=number))
-        told = published(seen, gaps=stage.gaps, known=known)
+        told = _published(stage, seen, known, weighted)
         complete = weighted is None or all(one.speedup is not None for one in seen)
-        agree = complete and all(one.plausible and (one.beats_rival or stage.gaps) for one in seen)
-        wins = agree and told.beats_rival and not told.unstable
-        if not (agree and (_open(told, number) if stage.gaps else any(one.wins_narrowly for one in seen))):
+        agree = complete and all(one.plausible and (one.beats_rival or gaps) for one in seen)
+        wins = agree and told.beats_rival and not told.unstable and _above(told, beat)
+        if not (agree and (_open(told, number) if gaps else any(one.wins_narrowly for one in seen))):
             break
     if wins:
         seen[-1].findings += stage.parts(seen[-1])
     return seen, wins
 
 
-def told(stage: TimingStage, seen: list[Measured], known: Luck | None) -> tuple[Measured, dict[str, Any]]:
+def told(
+    stage: TimingStage, seen: list[Measured], known: Luck | None, weighted: CaseTiming | None = None
+) -> tuple[Measured, dict[str, Any]]:
     """What is published of the measurements, and for the environment what they tell of the luck of processes."""
-    new = learned(seen) if stage.gaps else None
-    return published(seen, gaps=stage.gaps, known=known), {} if new is None else {LUCK: asdict(new)}
+    if weighted is not None:
+        new = weighted.weighing.learned()
+    elif stage.gaps:
+        new = learned(seen)
+    else:
+        new = None
+    return _published(stage, seen, known, weighted), {} if new is None else {LUCK: asdict(new)}
+
+
+def _published(stage: TimingStage, seen: list[Measured], known: Luck | None, weighted: CaseTiming | None) -> Measured:
+    if weighted is not None and weighted.weighing.means:
+        return weighted.weighing.published(seen, known)
+    return published(seen, gaps=stage.gaps, known=known)
+
+
+def _above(told: Measured, beat: float | None) -> bool:
+    """Whether it surely passes the bar, where nothing was measured beside the best so far."""
+    return told.rival is not None or beat is None or (told.speedup is not None and told.speedup.low > beat)
 
 
 def _open(told: Measured, number: int) -> bool:

@@ -1,14 +1,16 @@
-"""A candidate on the problem's other cases: a fresh reference and a fresh child each. They are published, so what is
-wrong in one is told in full."""
+"""A candidate on the problem's other cases: a fresh reference and a fresh model each, in one child. They are published,
+so what is wrong in one is told in full."""
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from judge.bench.admission.declared import other_cases, with_case
+from judge.bench.audit.case_child import CaseChild
 from judge.bench.audit.excuses import is_excused
 from judge.bench.audit.setting import GIVEN, Setting, judge_case
 from judge.bench.deciding.referee_cache import RefereeCache
@@ -65,28 +67,39 @@ class DeclaredCheck:
     def run(self, cases: dict[str, str], wall_s: float) -> str:
         """Ask every case; those that are not asked are recorded with the reason. Raises Ended, with the case's name.
 
-        They come in an order that nobody knows: a candidate that is slow on purpose cannot choose which are left out.
+        They come in an order that nobody knows: a candidate that is slow on purpose cannot choose which are left out,
+        nor what it can have kept of cases before.
         """
         asked, until = 0, time.monotonic() + wall_s
-        shuffled = secrets.SystemRandom().sample(sorted(cases.items()), len(cases))
-        for number, (name, why) in enumerate(shuffled, 1):
-            why = why or self.ask(name, f"case#{number}", until - time.monotonic())
+        names = (f"case#{number}" for number in itertools.count(1))
+        together = self._child(names, until)
+        for name, why in secrets.SystemRandom().sample(sorted(cases.items()), len(cases)):
+            child = self._child(names, until) if self._is_alone(name) else together
+            why = why or self.ask(name, child, until - time.monotonic())
             asked += not why
             if why:
                 self.records.append(CaseRecord(name, GIVEN, ok=True, detail=f"left out: {why}"[:400]))
+            if child is not together:
+                child.release()
+        together.release()
         return f"{asked} right" + (f", {len(cases) - asked} left out" if asked < len(cases) else "")
 
-    def ask(self, name: str, child: str, left_s: float) -> str:
+    def _child(self, names: Iterator[str], until: float) -> CaseChild:
+        def left() -> Deadline:
+            return Deadline(until - time.monotonic(), self.setting.assignment.payload["stage_s"])
+
+        return CaseChild(self.setting, names, left)
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether a case has a child of its own: where launches are counted, which first ones differ from later ones,
+        and where memory is short."""
+        return (self.counting is not None and name in self.weighted) or self.setting.reference.lean
+
+    def ask(self, name: str, child: CaseChild, left_s: float) -> str:
         """Why the case was left out; empty where the candidate is right. Two rounds: as given, then other content."""
         if left_s <= 0:
             return "the cases before it took all the time"
-        self.setting.subjects.more({child: "run"})  # it imports the candidate while the reference answers
-        try:
-            return self._compared(name, child, left_s)
-        finally:
-            self.setting.subjects.release(child)
-
-    def _compared(self, name: str, child: str, left_s: float) -> str:
+        child.start()  # it imports the candidate while the reference answers
         setting = self.setting
         counting = self.counting if name in self.weighted else None
         with with_case(setting.reference.loaded, name) as loaded:
@@ -101,7 +114,7 @@ class DeclaredCheck:
             if not question.decides:
                 return "the reference has no answer to judge by"
             try:
-                answered = self._judge(reference, question, name, child, left_s)
+                answered = self._judge(reference, question, name, child)
                 if counting is not None:
                     counting.add(answered)
             except SubjectFailed as failed:
@@ -112,10 +125,13 @@ class DeclaredCheck:
                 raise in_case(ended, name, STAGE) from ended
         return ""
 
-    def _judge(self, reference: Reference, question: Question, name: str, child: str, left_s: float) -> Answered:
-        setting = self.setting
-        setting.subjects.contacts[child].deadline = Deadline(left_s, setting.assignment.payload["stage_s"])
-        rounds = setting.ready(child, reference, question)
-        rounds.case, rounds.records = name, self.records
-        count = self.counting is not None and name in self.weighted
-        return Answered(name, child, reference, question, rounds, judge_case(rounds, question, STAGE, count=count))
+    def _judge(self, reference: Reference, question: Question, name: str, child: CaseChild) -> Answered:
+        count, before = self.counting is not None and name in self.weighted, len(self.records)
+
+        def judge(rounds: Rounds) -> Answered:
+            del self.records[before:]  # of a child that was asked before this one
+            rounds.case, rounds.records = name, self.records
+            reply = judge_case(rounds, question, STAGE, count=count)
+            return Answered(name, child.name, reference, question, rounds, reply)
+
+        return child.judged(reference, question, judge, STAGE)

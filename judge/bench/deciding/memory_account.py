@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device import gpu, memory
+from judge.bench.device.memory import CHILD_SHARE
 from judge.bench.judging.completion import Ended, of_reference
 from judge.bench.judging.memory_plan import MemoryPlan
 from judge.bench.judging.subjects import Subjects
@@ -20,9 +20,7 @@ from judge.values.units import gib
 ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ \w+)")  # in torch's messages, of GPUs and of the CPU
 LACKING = (torch.OutOfMemoryError, MemoryError)
 CROWDED = 0.2  # of a GPU's memory in other hands, contexts of its own children included
-FULL = 0.5  # of it in other hands before a candidate has begun, which is not blamed for finding too little then
 CONTEXTS_BYTES = 4 << 30  # what children hold at least, whatever they compute
-LEAVING_S = 3.0  # until children that were sent away have given back what they held
 
 
 class MemoryAccount:
@@ -32,17 +30,29 @@ class MemoryAccount:
         self.cache = cache
         self.subjects = subjects
         self.device = device
-        self.before = self._others()
-        self.taken = 0.0  # of the GPU's memory, by others when the evaluation began
+        self.before = 0.0  # bytes in other hands when the evaluation began
+        self._reached: dict[str, int] = {}  # by children that were sent away
 
     def begin(self) -> None:
         """Note what others hold before the evaluation's own processes compute anything."""
-        self.taken = gpu.taken_by_others(self.device)
+        self.before = self._others() - sum(self._peaks().values())  # a baseline may have stayed
 
     def may_blame(self, ended: Ended) -> None:
-        """Raises JudgeError where a subject found too little memory because others held it from the start."""
-        if ended.verdict is Verdict.OUT_OF_MEMORY and self.taken > FULL:
-            raise JudgeError(f"others held {self.taken:.0%} of the GPU's memory: {ended.message}") from ended
+        """Raises JudgeError where a subject found too little memory and strangers held some of its share: at the
+        beginning, or once this evaluation's own processes are gone."""
+        if ended.verdict is not Verdict.OUT_OF_MEMORY and ended.reason != "problem.memory":
+            return
+        if self.device == "cpu":
+            return
+        held, total = self._others(), memory.total_bytes(self.device)
+        alone = self._alone()
+        strangers = max(alone, self.before)
+        lean = self.plan is not None and self.plan.lean
+        mine = total - gpu.free_bytes(self.device) - alone
+        share = min((1.0 if lean else CHILD_SHARE) * total, total - mine)
+        if strangers > CROWDED * total and total - mine - strangers < share:
+            told = f"others held {gib(strangers)} of the GPU's memory, this evaluation's children {gib(held - alone)}"
+            raise JudgeError(f"{told}; one may have {gib(share)}: {ended.message}") from ended
 
     @property
     def plan(self) -> MemoryPlan | None:
@@ -53,7 +63,7 @@ class MemoryAccount:
         reference = self.cache.reference
         if reference is None or reference.plan is None:
             return {}
-        reached = {name: contact.peak_bytes for name, contact in self.subjects.contacts.items() if contact.peak_bytes}
+        reached = self._reached | self._peaks()
         if self.device != "cpu":
             reached["referee"] = memory.peak_bytes(self.device)
         return {"memory": {**reference.plan.to_json(), "oracle": reference.oracle, "reached_bytes": reached}}
@@ -64,18 +74,28 @@ class MemoryAccount:
         plan = self.plan
         if plan is None or not plan.lean:
             raise JudgeError(f"the judge found too little memory: {error}") from error
-        held = self._others() - self.before
-        if "candidate" in self.subjects.contacts and held > 2 * (plan.forward + plan.state) + CONTEXTS_BYTES:
-            text = f"its process keeps memory between calls: {gib(held)} are held beside the judge's"
+        held = self._others()
+        candidates = [name for name in self.subjects.contacts if name.partition("#")[0] == "candidate"]
+        self._send_away(candidates)
+        own = held - self._others()  # what came back with them: nobody's word
+        others = self._alone()
+        if candidates and own > 2 * (plan.forward + plan.state) + CONTEXTS_BYTES:
+            text = f"its process keeps memory between calls: {gib(own)} came back when it ended"
             return Ended(Verdict.OUT_OF_MEMORY, stage, "run.oom", text)
-        self.subjects.reclaims = False
-        self.subjects.release(*self.subjects.contacts)
-        until = time.monotonic() + LEAVING_S
-        while (others := self._others()) > CROWDED * memory.total_bytes(self.device) and time.monotonic() < until:
-            time.sleep(0.1)
         if others > CROWDED * memory.total_bytes(self.device):
             raise JudgeError(f"the judge found too little memory: others hold {gib(others)}") from error
         return Ended(Verdict.REFUSED_PROBLEM, stage, "problem.memory", f"{plan.words}: use smaller tensors")
+
+    def _alone(self) -> float:
+        """Bytes in strangers' hands: what others hold once this evaluation's children are gone."""
+        self._send_away(list(self.subjects.contacts))
+        return self._others()
+
+    def _send_away(self, names: list[str]) -> None:
+        """End these children, and wait for that as the runner sees it."""
+        self._reached |= self._peaks()
+        self.subjects.reclaims = True
+        self.subjects.release(*names)
 
     def of_problem(self, error: Exception, path: Path, place: str) -> Ended:
         """What it means that the reference raised at its first question. Raises JudgeError where others hold memory."""
@@ -87,6 +107,9 @@ class MemoryAccount:
                 raise JudgeError(text) from error
             ended.message += f"; {self.plan.words}" if self.plan is not None else _asked(error, self.device)
         return ended
+
+    def _peaks(self) -> dict[str, int]:
+        return {name: contact.peak_bytes for name, contact in self.subjects.contacts.items() if contact.peak_bytes}
 
     def _others(self) -> float:
         """Bytes in other processes: neither free, nor this one's, nor lent by it."""

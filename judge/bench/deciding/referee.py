@@ -363,12 +363,12 @@ class Referee:
         self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")
         if self.weighted is not None:
             found = self.weighted.over(found, first.family)
-            if may_be_best := self._may_be_best(found):
-                found = self.weighted.together(stage.trust(found))
+            may_be_best = self._may_be_best(found)
         seen, luck = [found], Luck.read(self.payload.get("luck"))
         if may_be_best:
-            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects, luck, self.weighted)
-        found, learned = confirming.told(stage, seen, luck)
+            beat = self.payload.get("beat")
+            seen, self.confirmed = confirming.confirmed(stage, found, self.subjects, luck, self.weighted, beat)
+        found, learned = confirming.told(stage, seen, luck, self.weighted)
         self.environment |= learned
         self.timing, self.timed = stage, found
         self.findings += found.findings

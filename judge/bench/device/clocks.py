@@ -177,7 +177,7 @@ def quiet_and_alone(
     """Inside `lock.shared()`: have the GPU alone for the block, from a quiet moment on. Seconds that took are yielded.
 
     While it is not quiet others may use it, for QUIET_WAIT_S; then it is taken as it is. Waiting for others is no part
-    of these seconds.
+    of these seconds. Contexts in the making are waited for where it is not quiet beside them.
     """
     waited_s = 0.0
     while True:
@@ -185,6 +185,9 @@ def quiet_and_alone(
             began = clock()
             warm_up(device)
             quiet = tell(device)
+            if not quiet and lock.contexts_are_made():
+                with lock.without_contexts():
+                    quiet = tell(device)
             waited_s += clock() - began
             if quiet or waited_s >= QUIET_WAIT_S:
                 lock.use.quiet_s += waited_s

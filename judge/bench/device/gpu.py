@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ def make_context(device: str) -> None:
     """Create the CUDA context and load the libraries a forward needs. Must come before Landlock.
 
     The driver loads kernels at their first launch, milliseconds each: those that every child needs are launched here.
+    The driver reads the environment once: nobody may have asked it before.
     """
+    assert not torch.cuda.is_initialized(), "CUDA was initialised before this process had its environment"
     torch.cuda.set_device(device)
     torch.cuda.init()
     one = torch.zeros(8, device=device)
@@ -61,7 +64,7 @@ def free_share(device: str) -> float:
 
 
 def facts(device: str) -> dict[str, Any]:
-    """Name, memory and arch of the CUDA device."""
+    """Name, memory and arch of the CUDA device; how many hardware queues this process's context was to have."""
     if device == "cpu":
         return {}
     properties = torch.cuda.get_device_properties(device)
@@ -71,6 +74,7 @@ def facts(device: str) -> dict[str, Any]:
         "gpu_arch": f"sm_{properties.major}{properties.minor}",
         "gpu_sms": properties.multi_processor_count,
         "gpu_l2_bytes": int(getattr(properties, "L2_cache_size", 0)),
+        "gpu_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "default"),
     }
 
 

@@ -2,7 +2,11 @@
 
 Record locks of one file: byte 0 is the GPU, byte 1 the queue. Whoever wants the GPU stands in the queue first, so
 that a measurement does not starve behind a stream of checks. Who shares it lets those pass who head the queue, between
-two pieces of its work. The kernel frees both bytes when the holder dies.
+two pieces of its work.
+
+CUDA contexts are made beside all of them, except beside a measurement that would read it: byte 2 is shared by processes
+that make theirs, byte 3 is held by a measurement that has none begin. Only who has the GPU alone takes byte 3, and who
+makes a context waits for no other byte, so nobody waits in a circle. The kernel frees all bytes when the holder dies.
 """
 
 from __future__ import annotations
@@ -17,16 +21,16 @@ from pathlib import Path
 
 from judge.values import JudgeError
 
-GPU, QUEUE = 0, 1
+GPU, QUEUE, MAKING, NO_CONTEXTS = 0, 1, 2, 3
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
 
 
 @contextmanager
-def beside_others(path: str | None) -> Iterator[None]:
-    """Hold the GPU of this lock file as one of many. Nobody may wait for this process while it shares or heads."""
+def making_context(path: str | None) -> Iterator[None]:
+    """Say in this lock file that this process makes its CUDA context; waits for a measurement that has none made."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW) if path else None
     try:
-        with GpuLock(fd).shared():
+        with GpuLock(fd).making():
             yield
     finally:
         if fd is not None:
@@ -36,13 +40,14 @@ def beside_others(path: str | None) -> Iterator[None]:
 @dataclass
 class GpuUse:
     """Seconds of one process: how long it waited for the GPU, and how long it held it, in each way; `quiet_s` of the
-    time alone passed until the GPU was quiet."""
+    time alone passed until the GPU was quiet, `waited_contexts_s` until others had made their contexts."""
 
     waited_shared_s: float = 0.0
     waited_alone_s: float = 0.0
     shared_s: float = 0.0
     alone_s: float = 0.0
     quiet_s: float = 0.0
+    waited_contexts_s: float = 0.0
 
     def to_json(self) -> dict[str, float]:
         """By the names that an evaluation's environment has for them."""
@@ -72,6 +77,7 @@ class GpuLock:
         self._clock = clock
         self._held: int | None = None  # LOCK_SH, LOCK_EX
         self._since = 0.0
+        self._keeps_contexts_off = False
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -126,6 +132,43 @@ class GpuLock:
             self._note()
             self._lock(fcntl.LOCK_SH, GPU)  # giving up the exclusive part never waits
             self._held = None if self.fd is None else fcntl.LOCK_SH
+
+    @contextmanager
+    def without_contexts(self) -> Iterator[None]:
+        """Inside `alone`: wait until no process makes its CUDA context, and have none begin to during the block."""
+        started = self._clock()
+        self._lock(fcntl.LOCK_EX, NO_CONTEXTS)
+        try:
+            self._lock(fcntl.LOCK_EX, MAKING)
+            self.use.waited_contexts_s += self._clock() - started
+            self._keeps_contexts_off = True
+            yield
+        finally:
+            self._keeps_contexts_off = False
+            self._free(MAKING)
+            self._free(NO_CONTEXTS)
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """This process makes its CUDA context in the block. Whoever waits for none to be made goes first."""
+        self._lock(fcntl.LOCK_SH, NO_CONTEXTS)
+        try:
+            self._lock(fcntl.LOCK_SH, MAKING)
+        finally:
+            self._free(NO_CONTEXTS)
+        try:
+            yield
+        finally:
+            self._free(MAKING)
+
+    def contexts_are_made(self) -> bool:
+        """Whether another process makes its CUDA context right now."""
+        if self._keeps_contexts_off:
+            return False
+        if not self._try(fcntl.LOCK_EX, MAKING):
+            return True
+        self._free(MAKING)
+        return False
 
     def working_s(self) -> float:
         """A clock that stands still while this waits to share the GPU."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.bench.device.gpu_lock import GPU
+from judge.bench.device.gpu_lock import GPU, MAKING
 
 TABLE = Path("/proc/locks")
 MARK = 7  # a byte of the lock file that nobody else locks: it tells how the table names the file
@@ -76,10 +76,11 @@ def waiting(held: list[Held], pids: set[int]) -> bool:
 
 
 def keeping(held: list[Held], pids: set[int]) -> bool:
-    """Whether these processes keep the GPU, or the head of the queue, from everybody else and wait for nobody."""
-    return not waiting(held, pids) and any(one.alone for one in held if one.pid in pids)
+    """Whether these processes keep the GPU, the head of the queue or the making of contexts from everybody else and
+    wait for nobody."""
+    return not waiting(held, pids) and any(one.alone or one.byte == MAKING for one in held if one.pid in pids)
 
 
 def sharing(held: list[Held], pids: set[int]) -> bool:
     """Whether one of `pids` holds any of it."""
-    return any(one.pid in pids and not one.waits and (one.alone or one.byte == GPU) for one in held)
+    return any(one.pid in pids and not one.waits and (one.alone or one.byte in (GPU, MAKING)) for one in held)

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from judge.bench.device.statistics import CONFIDENCE, call_of, indifference_of
+from judge.bench.device.statistics import CONFIDENCE, WIDEST, call_of, indifference_of
 from judge.values import SpeedCall, Speedup
 
-NORMAL = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard deviations to either end of an interval
 DOUBTFUL = 1.5
 MOST_DF = 40.0  # of what is remembered of a problem: a device may change
-MOST_VARIANCE = 0.25**2  # of one candidate's processes that is remembered: one may be as erratic as it likes
+MOST_VARIANCE = 0.12**2  # that is ever remembered: an interval is then twice as wide as before anything is known
 STEPS = 400  # of the integral below, an even number
 
 
@@ -54,6 +53,17 @@ OF_LAUNCHES = Luck(8, 0.06**2)
 OF_WORK = Luck(6, 0.004**2)
 
 
+def remembered(new: Luck, known: Luck | None) -> Luck:
+    """What is known of a problem after one more evaluation.
+
+    A candidate may be as erratic as it likes: of what its processes differ by no more than DOUBTFUL times the usual is
+    remembered, and never more than MOST_VARIANCE.
+    """
+    usual = OF_LAUNCHES if known is None else OF_LAUNCHES.joined(known)
+    new = Luck(new.df, min(new.variance, DOUBTFUL * usual.variance, MOST_VARIANCE))
+    return new if known is None else Luck(known.df, min(known.variance, MOST_VARIANCE)).joined(new, MOST_DF)
+
+
 def luck_of(ratios: Sequence[float]) -> Luck | None:
     """What pairs of processes tell about their own spread; None for fewer than two."""
     if len(ratios) < 2:
@@ -61,8 +71,9 @@ def luck_of(ratios: Sequence[float]) -> Luck | None:
     return Luck(len(ratios) - 1, statistics.variance(map(math.log, ratios)))
 
 
-def over_processes(pairs: Sequence[Speedup], luck: Luck, typical_us: float) -> Speedup:
-    """The ratio that pairs of processes agree on: the geometric mean of their medians, with a 99.8 % interval.
+def over_processes(pairs: Sequence[Speedup], luck: Luck, typical_us: float, confidence: float = CONFIDENCE) -> Speedup:
+    """The ratio that pairs of processes agree on: the geometric mean of their medians. Its interval and theirs are of
+    `confidence`.
 
     The variance between them is that of `luck` and theirs, by degrees of freedom; what a median is uncertain by within
     its pair comes on top. Where theirs is DOUBTFUL times as large, `luck` is that of others and does not count.
@@ -70,16 +81,22 @@ def over_processes(pairs: Sequence[Speedup], luck: Luck, typical_us: float) -> S
     """
     logs = [math.log(one.value) for one in pairs]
     middle = statistics.fmean(logs)
-    within = statistics.fmean((math.log(one.high / one.low) / (2 * NORMAL)) ** 2 for one in pairs)
+    ends = 2 * normal(confidence)
+    within = statistics.fmean((math.log(one.high / one.low) / ends) ** 2 for one in pairs)
     spread = Luck(luck.df, luck.variance + within)
     own = luck_of([one.value for one in pairs])  # what they differ by holds both
     if own is not None:
         spread = own if own.variance > DOUBTFUL * spread.variance else spread.joined(own)
-    half = student(spread.df) * math.sqrt(spread.variance / len(logs))
+    half = min(student(spread.df, confidence) * math.sqrt(spread.variance / len(logs)), math.log(WIDEST))
     low, value, high = (math.exp(middle + side * half) for side in (-1, 0, 1))
     first = pairs[0]
     call = call_of(low, high, indifference_of(typical_us))
     return Speedup(value, low, high, sum(one.n for one in pairs), first.basis, first.over, call)
+
+
+def normal(confidence: float = CONFIDENCE) -> float:
+    """Standard deviations from the middle of an interval to either end."""
+    return statistics.NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def contradictory(pairs: Sequence[Speedup]) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+CHILD_SHARE = 0.5  # of the GPU's, that a child may take: referee, baseline and neighbours need the same inputs again
+
 
 def room_bytes(device: str) -> float:
     """Memory that this process could hold in all, what it holds now included; infinite on a CPU without a limit.

@@ -15,6 +15,14 @@ TICK_US = 0.032  # CUDA events count in these: times of a few microseconds diffe
 TICKS = 2  # that two equal times may lie apart, one at either end
 
 
+WIDEST = 1000.0  # times the value, up and down: an interval that says less says nothing
+
+
+def bounded(low: float, value: float, high: float) -> tuple[float, float]:
+    """Ends of an interval of a ratio that are at most WIDEST away from its value."""
+    return max(low, value / WIDEST), min(high, value * WIDEST)
+
+
 def interval_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int]:
     """0-based ranks (low, high) whose order statistics enclose the median with at least `confidence`.
 
@@ -77,6 +85,7 @@ def paired_speedup(
     """Median of the ratios of pairs measured side by side, with its interval and what that says."""
     ratios = ratios_of(baseline_us, candidate_us)
     low, middle, high = median_interval(ratios, confidence)
+    low, high = bounded(low, middle, high)
     call = call_of(low, high, indifference_of(statistics.median(candidate_us)))
     return Speedup(middle, low, high, len(ratios), Basis.MEASURED, over, call)
 
@@ -113,10 +122,10 @@ def weighted_mean(parts: Sequence[tuple[float, Speedup]], indifference: float = 
 
 def unpaired_speedup(baseline: Timing, candidate: Timing) -> Speedup:
     """Ratio of two medians that were not measured side by side; the interval takes the worst of both."""
+    value = baseline.median_us / candidate.median_us
     return Speedup(
-        baseline.median_us / candidate.median_us,
-        baseline.low_us / candidate.high_us,
-        baseline.high_us / candidate.low_us,
+        value,
+        *bounded(baseline.low_us / candidate.high_us, value, baseline.high_us / candidate.low_us),
         min(baseline.n, candidate.n),
         baseline.basis,
         baseline.subject,

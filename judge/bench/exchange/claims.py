@@ -102,6 +102,11 @@ class Chosen(Claim):
 
 
 @dataclass(frozen=True)
+class LaunchesFail(Claim):
+    op = "fail_launches"
+
+
+@dataclass(frozen=True)
 class BurstReady(Claim):
     op = "burst_ready"
 
@@ -163,6 +168,7 @@ class Forwarded(Output):
     codes: tuple[tuple[str, str], ...] = ()  # of the kernels that were launched, with their names
     traffic: tuple[CountedRow, ...] | None = None  # None: nothing was said about it
     unseen: tuple[str, ...] = ()  # torch's operators that ran where they are not counted
+    uncounted: tuple[str, ...] = ()  # values that came from where nothing is counted, in words
     launches: tuple[LaunchedRow, ...] = ()
     compiled_graphs: int = 0
     traced: tuple[TracedRow, ...] = ()
@@ -183,6 +189,7 @@ class Forwarded(Output):
             codes=reply.rows("codes", _code, MOST_ROWS),
             traffic=reply.rows("traffic", CountedRow.read, MOST_ROWS) if "traffic" in reply else None,
             unseen=reply.rows("unseen", lambda one: name_of(one, "an operator", NAME_CHARS), MOST_UNSEEN),
+            uncounted=reply.rows("uncounted", lambda one: text_of(one, "an origin"), MOST_UNSEEN),
             launches=reply.rows("launches", LaunchedRow.read, MOST_LAUNCHES),
             compiled_graphs=reply.whole("compiled_graphs", 0),
             traced=reply.rows("gpu", TracedRow.read, MOST_LAUNCHES),

@@ -29,6 +29,7 @@ from judge.bench.exchange.claims import (
     StateTaken,
 )
 from judge.bench.exchange.fields import BadClaim, Fields
+from judge.bench.exchange.known_draws import KnownDraws
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
@@ -110,6 +111,7 @@ class Contact:
         self.warm = False  # it has done all that only first calls do
         self.lock = lock or GpuLock(None)
         self._asked = False  # a question is out
+        self.answers = True  # it has not been late, gone or beside the protocol
         self._arenas = arenas or Arenas()
         self._arena: Arena | None = None
         self.opened = 0  # arenas it was lent; it may still see the earlier ones
@@ -213,13 +215,14 @@ class Contact:
         if beside.fault is not None:
             raise SubjectFailed(self.name, beside.fault.kind, self.doing, beside.fault.message, beside.fault.reason)
 
-    def begin_to_construct(self, init: Any, seed: int) -> None:
+    def begin_to_construct(self, init: Any, seed: int, draws: KnownDraws | None = None) -> None:
         """Let it build its model from the reference's arguments when its generators stand at `seed`; it answers with a
-        Constructed."""
+        Constructed. `draws`: what the reference drew from that seed."""
         template, tensors = packed(init)
         ins, _ = self.lay_out(tensors, [], 0)
         self._init, self._seed = init, seed
-        self.tell(Constructed, args=template, slots=[slot.to_json() for slot in ins], seed=seed)
+        rows, fds = (draws.rows, draws.fds) if draws is not None else ({}, ())
+        self.tell(Constructed, fds, args=template, slots=[slot.to_json() for slot in ins], seed=seed, draws=rows)
 
     def reconstruct(self, seed: int) -> None:
         """Build anew, unless this seed's model is there already."""
@@ -228,11 +231,15 @@ class Contact:
             self.answer(Constructed)
 
     def _failed(self, kind: str, message: str) -> SubjectFailed:
+        self.answers = False
         return SubjectFailed(self.name, kind, self.doing, message)
 
     def make_arena(self, metas: list[TensorMeta], others: list[TensorMeta]) -> None:
-        """Share memory that holds either list at any jitter; device memory in place where the driver allows it."""
+        """Share memory that holds either list at any jitter; device memory in place where the driver allows it. What it
+        was lent before does where it is large enough."""
         size = max(capacity(metas), capacity(others), 1 << 16)
+        if self._arena is not None and self._arena.memory.numel() >= size:
+            return
         in_place = True
         while True:
             try:

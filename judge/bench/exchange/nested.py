@@ -168,9 +168,27 @@ def mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
     return value
 
 
+def bare(value: Any, depth: int = 0) -> Any:
+    """What a model returned, without code of its own: plain lists, tuples and dicts, and tensors as torch made them.
+
+    A tensor may have been given a `detach`, and a tuple an `__iter__`, that computes where nobody looks any more.
+    """
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return torch.Tensor.detach(value)
+    if depth > DEPTH_LIMIT:
+        return value  # refused later
+    if isinstance(value, tuple):
+        return tuple(bare(item, depth + 1) for item in tuple.__iter__(value))
+    if isinstance(value, list):
+        return [bare(item, depth + 1) for item in list.__iter__(value)]
+    if isinstance(value, dict):
+        return {key: bare(item, depth + 1) for key, item in dict.items(value)}
+    return value
+
+
 def ordered(value: Any) -> Any:
     """`value` with the keys of every dict sorted: equal dicts are equal in whatever order they were filled."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and all(type(key) in (str, int, bool) for key in value):
         return {key: ordered(value[key]) for key in sorted(value, key=lambda key: (type(key).__name__, key))}
     if type(value) in (list, tuple):
         return type(value)([ordered(item) for item in value])

@@ -7,9 +7,12 @@ import hmac
 import json
 from typing import Any
 
+from judge.values.rebuilding import finite
+
 
 def canonical(body: Any) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    """The one text that is signed. Raises ValueError for NaN and infinities, which are no JSON."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def sign(body: Any, *, key: str, nonce: str) -> str:
@@ -18,8 +21,9 @@ def sign(body: Any, *, key: str, nonce: str) -> str:
 
 
 def signed(report: dict[str, Any], payload: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The message with a child's verdict, signed under the key and nonce of its assignment."""
-    body = json.loads(json.dumps(report))  # as it will arrive
+    """The message with a child's verdict, signed under the key and nonce of its assignment. NaN and infinities become
+    null."""
+    body = json.loads(json.dumps(finite(report), allow_nan=False))  # as it will arrive
     return {"verdict": body, "mac": sign(body, key=payload["key"], nonce=payload["nonce"]), **more}
 
 

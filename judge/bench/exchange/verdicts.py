@@ -27,7 +27,7 @@ def outcome_of(body: Any, *, basis: Basis, timed: bool, raced: bool) -> Outcome:
     against the best so far. Raises BadClaim."""
     need(_is_shallow(body, DEPTH), f"a verdict of more than {DEPTH} levels")
     try:
-        need(len(json.dumps(body)) <= MOST_BYTES, "a verdict that is too long")
+        need(len(json.dumps(body, allow_nan=False)) <= MOST_BYTES, "a verdict that is too long")
         outcome = Outcome.from_json(body)
     except MALFORMED as error:
         raise BadClaim("a verdict that is none") from error

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from judge.bench.exchange.nested import NotCarried, cloned, mapped, packed
+from judge.bench.exchange.nested import NotCarried, bare, cloned, mapped, packed
 from judge.values import Gradients, Policy
 
 COTANGENTS, BETWEEN = "cotangents", "between"
@@ -82,17 +82,17 @@ class Calls:
     def __call__(self, model: Any, args: Sequence[Any]) -> Any:
         """Called where gradients are off. Whatever the model raises; NoGradient where its output has none."""
         if self.gradients is Gradients.NONE:
-            return model(*args)
+            return bare(model(*args))
         *given, asked = args
         with torch.enable_grad():
             leaves = [self._leaf_of(one) for one in given]
             out = model(*leaves)
             if not asked[COTANGENTS]:
-                return mapped(torch.Tensor.detach, out)
+                return bare(out)
             if asked[BETWEEN]:
                 model(*(self._leaf_of(one) for one in turned(given)))
             found = self._gradients(out, self._wanted(leaves), asked[COTANGENTS])
-        return [mapped(torch.Tensor.detach, out), found]
+        return [bare(out), found]
 
     def layouts(self, model: Any, args: Sequence[Any]) -> list[Layout | None]:
         """What cotangents the outputs of `model(*args)` take; None for those that have no gradient."""

@@ -165,7 +165,8 @@ _GETTERS = {
     torch.Tensor.device.__get__: torch.device("cuda", 0),
     torch.Tensor.get_device: 0,
 }
-_TO_NUMPY = frozenset({torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__})
+_TO_HOST = ("numpy", "__array__", "__dlpack__", "tolist")
+MOST_READ = 256  # numbers that one call of forward may read back as lists
 _UNINITIALISED = {
     torch.empty: torch.zeros,
     torch.empty_like: torch.zeros_like,
@@ -187,6 +188,7 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.zero_fill = zero_fill
         self.computing = False  # within a forward call
+        self.read = 0  # numbers that this call has read back as lists
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -195,8 +197,6 @@ class CudaStandIn(TorchFunctionMode):  # type: ignore[misc]
         if func in _GETTERS:
             on_gpu = _called_by_candidate() and not args[0].is_meta
             return _GETTERS[func] if on_gpu else func(*args, **kwargs)
-        if self.computing and func in _TO_NUMPY and _asked_by_candidate():
-            raise HostAccess("what NumPy does with a tensor in forward() is not counted, so it is judged on a GPU only")
         if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
             return args[0]
         if self.zero_fill:
@@ -231,6 +231,25 @@ def _asked_by_candidate() -> bool:
     return frame is None or not frame.f_code.co_filename.startswith(_TRUTHFUL)
 
 
+def _guard_host() -> None:
+    """No tensor's content is given to the host while forward runs, in whatever thread: a mode belongs to one."""
+    for name in _TO_HOST:
+        setattr(torch.Tensor, name, _guarded(getattr(torch.Tensor, name)))
+
+
+def _guarded(read: Any) -> Any:
+    @functools.wraps(read)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _installed is not None and _installed.computing and _asked_by_candidate():
+            _installed.read += self.numel()
+            if read.__name__ != "tolist" or _installed.read > MOST_READ:
+                what = f"what the host does with {read.__name__}() of a tensor in forward()"
+                raise HostAccess(f"{what} is not counted, so it is judged on a GPU only")
+        return read(self, *args, **kwargs)
+
+    return guarded
+
+
 class HostAccess(Exception):
     """A tensor is read as host memory where all work should be on the device."""
 
@@ -241,7 +260,7 @@ def computing() -> Iterator[None]:
     before = _installed.computing if _installed is not None else False
     try:
         if _installed is not None:
-            _installed.computing = True
+            _installed.computing, _installed.read = True, 0
         yield
     finally:
         if _installed is not None:
@@ -255,6 +274,7 @@ def install(target: Target, *, zero_fill: bool = False) -> CudaStandIn:
     """Put the stand-in under this thread for good, and let `torch.cuda` answer for `target`. Idempotent."""
     global _installed
     if _installed is None:
+        _guard_host()
         _installed = CudaStandIn(zero_fill=zero_fill)
         _installed.__enter__()
     patch_torch_cuda(target)

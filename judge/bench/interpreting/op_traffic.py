@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -75,7 +76,40 @@ def _matrix_flops(packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ou
     return int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
 
 
-def _is_view(func: Any) -> bool:
+_BUILT_IN = frozenset(torch._C._dispatch_get_all_op_names())  # before anybody else has registered some
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+def is_added(func: Any) -> bool:
+    """Whether the operator is none of torch's: what it computes is what it calls."""
+    schema = func._schema
+    return f"{schema.name}.{schema.overload_name}".rstrip(".") not in _BUILT_IN
+
+
+def inside_added(mode: TorchDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run such an operator with what it calls under `mode`."""
+    with mode:
+        return func.redispatch(_CPU, *args, **kwargs) if is_added(func) else func.decompose(*args, **kwargs)
+
+
+@cache
+def is_made_of_others(func: Any) -> bool:
+    """Whether what it calls is to be counted: that of an added operator, and what comes undivided from inside one."""
+    key = torch._C.DispatchKey
+    composite = func.has_kernel_for_dispatch_key
+    return is_added(func) or (composite(key.CompositeImplicitAutograd) and not composite(key.CPU) and not is_view(func))
+
+
+def replaced_operators() -> list[str]:
+    """Operators of torch's that Python has given another kernel since, such as "aten/mul/CPU"."""
+    later = torch.library._impls - _IMPLEMENTED  # parts of torch that are imported late register others
+    return sorted(name for name in later if name.startswith("aten/") and name.endswith(("/CPU", "/AutogradCPU")))
+
+
+_IMPLEMENTED = frozenset(torch.library._impls)
+
+
+def is_view(func: Any) -> bool:
     """Whether the operator only re-describes memory: an output aliases an input that is not written."""
     returns = [r.alias_info for r in func._schema.returns]
     return bool(returns) and all(info is not None and not info.is_write for info in returns)
@@ -100,12 +134,14 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self.ledger.operators += 1
+        if is_made_of_others(func):
+            return inside_added(self, func, args, kwargs)
         before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
         out = func(*args, **kwargs)
         if (
             is_paused(self.ledger)
             or str(func._overloadpacket) in _SILENT
-            or _is_view(func)
+            or is_view(func)
             or _is_onto_itself(func, args)
         ):
             return out

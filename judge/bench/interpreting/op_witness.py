@@ -19,6 +19,7 @@ from judge.bench.interpreting.traffic import Ledger
 
 MODE = "PythonDispatchMode"  # what the profiler calls a mode's turn
 MOST_NAMES = 20
+READ, MOST_READ = "aten::_local_scalar_dense", 256  # one number that is read back, and how many may be in a call
 # Operators that describe memory, or that torch runs by itself, below its modes, to make a tensor out of Python numbers.
 _HARMLESS = frozenset(
     {
@@ -100,6 +101,8 @@ def _unseen(events: Any, counted: int) -> list[str]:
         _look(root, found)
     if sum(root.modes for root in roots) > counted:
         found["operators under a mode that is not the judge's"] = None
+    if sum(event.name() == READ for event in events) > MOST_READ:
+        found[f"reading back more than {MOST_READ} numbers"] = None
     return list(found)
 
 

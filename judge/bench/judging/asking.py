@@ -16,21 +16,22 @@ from judge.bench.exchange.contact import Contact
 from judge.bench.exchange.nested import TensorMeta, mapped, packed
 from judge.bench.foreign.faults import kind_of
 from judge.bench.foreign.gradients import BETWEEN
+from judge.bench.judging import far_rows
 from judge.bench.judging.comparison import STAGE, Fault
 from judge.bench.judging.completion import Ended
-from judge.bench.judging.expected import Expected, Target, expect, layout_of
-from judge.bench.judging.families import ANYTHING, CANCELLING, FAMILIES, OFFSET, TIES, Freedom, strided
+from judge.bench.judging.expected import Expected, expect, layout_of
+from judge.bench.judging.families import CANCELLING, FAMILIES, OFFSET, TIES, strided
+from judge.bench.judging.freedoms import ADVERSARIAL, ANYTHING, Freedom, one_sided, to_try
 from judge.bench.judging.parameters import Binding, State, changed
 from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
+from judge.bench.judging.telling import AMPLIFIES, OPPOSES, decided, rounded_once, tells_digits, vanishes
 from judge.values import CaseRecord, Finding, Gradients, JudgeError, Precision, Verdict
 
 REDRAWN_ROUNDS = frozenset({1, 2, 4})  # parameters change before these rounds
 HOPELESS = 0.25  # an honest reference this far from fp64 decides nothing
 CONDENSES = 4096  # elements of input for each of output, from where parts of a sum can be left out unseen
-HIDES, AMPLIFIES = 1e-5, 0.1  # a probe on which the next coarser format errs less, or more, tells no digits
-OPPOSES = 10.0  # the same where all but a thousandth cancels
-COMPENSATED = 2.0  # times the error of one rounding at the end; a plain sum that subtracts as often loses more
+SPOILED = 1e-3  # an error of the reference on rows far from zero that would leave a wrong kernel too much room
 
 
 @dataclass(frozen=True)
@@ -70,22 +71,6 @@ class Question:
 def _roomiest(tensor: torch.Tensor) -> TensorMeta:
     shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     return max(TensorMeta.of(tensor), TensorMeta.of(strided(shape)), key=lambda meta: meta.nbytes)
-
-
-def _rounded_once(target: Target) -> bool:
-    """Whether the reference is as near to the oracle as its type allows: then it loses nothing on the way."""
-    if target.integer:
-        return False
-    return 0 < target.error.rms <= COMPENSATED * target.best()
-
-
-def _tells_digits(question: Question, most: float) -> bool:
-    """Whether errors of fp32 stay in proportion: the next coarser format shows, and errs by no more than `most`."""
-    floating = [target for target in question.expected.outputs if not (target.integer or target.error.vanish)]
-    return bool(floating) and all(
-        target.same.dtype == torch.float32 and target.coarse is not None and HIDES <= target.coarse.rms <= most
-        for target in floating
-    )
 
 
 def call(template: Any, ins: list[Slot], outs: list[Slot], seed: int) -> dict[str, Any]:
@@ -191,6 +176,23 @@ class Questions:
                 yield number, question
         yield from enumerate(self._properties(), start=len(FAMILIES))
 
+    def one_sided(self) -> Question | None:
+        """Inputs that all lie below zero, for references to which that matters; None where there is none to ask."""
+        learned = self.reference.learned
+        freedom = one_sided(learned.traits) if learned is not None and not learned.random else None
+        if freedom is None or learned is None or freedom.probe in learned.unfit:
+            return None
+        for state in [self._leaning(self.state, freedom), self.state]:
+            found = self._attempt(ADVERSARIAL, state, freedom)
+            if isinstance(found, Question):
+                return found
+        self._vain(freedom)
+        return None
+
+    def _leaning(self, state: State, freedom: Freedom) -> State:
+        leans = freedom.far is not None and freedom.far.shared and not self.seeded
+        return changed(state, far_rows.leaning) if leans else state
+
     def _changes_before(self, number: int) -> bool:
         """Whether parameters change before that round. Those of a seed do once: a candidate constructs its model anew
         for each, so that no call of an old one is left to be wrong about them."""
@@ -210,13 +212,14 @@ class Questions:
         yield from self._probes()
         if gradients:
             return
-        if learned.traits.tie_rule and not learned.traits.ties_open:
+        ruled, steps = learned.traits.tie_rule, learned.traits.steps and learned.fp64
+        if (ruled or steps) and not learned.traits.ties_open:
             question = self._answerable(TIES, redraw=False)
-            if question is not None:
+            if question is not None and (ruled or decided(question.expected)):
                 yield question
         for family in (CANCELLING, OFFSET) if learned.traits.may_compensate else ():
             question = self._answerable(family, redraw=False)
-            if question is not None and any(map(_rounded_once, question.expected.outputs)):
+            if question is not None and any(map(rounded_once, question.expected.outputs)):
                 yield question
 
     def _probes(self) -> Iterator[Question]:
@@ -234,7 +237,7 @@ class Questions:
                 yield question
         if shows_digits and not self.seeded:
             cancelling = self._attempt(OPPOSED, changed(self.state, mirrored), ANYTHING)
-            if isinstance(cancelling, Question) and _tells_digits(cancelling, OPPOSES):
+            if isinstance(cancelling, Question) and tells_digits(cancelling.expected, OPPOSES):
                 yield cancelling
 
     def _of_probe(self, probe: Probe) -> Question | None:
@@ -243,7 +246,7 @@ class Questions:
         assert learned is not None
         for number in range(learned.unfit.get(probe, 0), len(probe)):
             found = self._attempt(probe[number], self.state, ANYTHING)
-            if isinstance(found, Question) and (probe in OF_SUMS or _tells_digits(found, AMPLIFIES)):
+            if isinstance(found, Question) and (probe in OF_SUMS or tells_digits(found.expected, AMPLIFIES)):
                 return found
             learned.unfit[probe] = number + 1
         return None
@@ -263,12 +266,23 @@ class Questions:
 
     def _attempts(self, family: str, redraw: bool) -> Iterator[tuple[State, Freedom]]:
         """Parameters and freedoms to try, from the most telling to those that any reference takes."""
-        freedoms = [ANYTHING, Freedom(indices=False)] if family == "adversarial" else [ANYTHING]
+        freedoms = self._freedoms(family)
         for freedom in freedoms:
-            yield self._redrawn() if redraw else self.state, freedom
+            state = self._redrawn() if redraw else self.state
+            yield self._leaning(state, freedom), freedom
+            self._vain(freedom)
         if redraw:
             yield self._redrawn(gently=True), freedoms[-1]
             yield self.state, freedoms[-1]
+
+    def _freedoms(self, family: str) -> list[Freedom]:
+        """What is in vain for one candidate is not tried for the next."""
+        learned, strict = self.reference.learned, self.reference.policy.precision is Precision.STRICT
+        return [ANYTHING] if learned is None else to_try(family, learned.traits, learned.unfit, strict=strict)
+
+    def _vain(self, freedom: Freedom) -> None:
+        if self.reference.learned is not None and freedom.telling:
+            self.reference.learned.unfit[freedom.probe] = 1
 
     def _redrawn(self, *, gently: bool = False) -> State:
         return self.reference.reseeded() if self.seeded else self.reference.redrawn(gently=gently)
@@ -290,6 +304,8 @@ class Questions:
         judged_by_place = family == "given" and all(error.finite for error in expected.reference_errors)
         if not (expected.finite or judged_by_place) or expected.worst > HOPELESS:
             return "the oracle is not finite or too uncertain"
+        if freedom.telling and (expected.worst > SPOILED or vanishes(expected)):
+            return "what lies far from zero leaves too few digits"
         return question
 
 

@@ -16,6 +16,7 @@ from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import (
     CUT,
     FP32_ROUNDOFF,
+    ORDER,
     TF32,
     UNITS_MAX,
     Allowed,
@@ -341,7 +342,8 @@ class _Oracle:
         bound = (error if found.rounded is None else joined(error, found.rounded.errors()), low)
         if self._halves:  # it may err like the reference in 16 bits
             bound = (joined(error, low), None)
-        limit = allowed(*bound, same.dtype, self.learned.traits.length, same.numel(), outlier=found.reach())
+        traits, order = self.learned.traits, 1.0 if self.learned.traits.multiplies else ORDER
+        limit = allowed(*bound, same.dtype, traits.length, same.numel(), outlier=found.reach(), order=order)
         if found.cut is not None:  # no more than that: on content of both signs such an error is near half precision's
             limit = limit.widened(found.cut.errors(), CUT_ROOM)
         return Target(same, oracle, limit, error, low)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import torch
 
 from judge.bench.exchange.nested import mapped
+from judge.bench.judging import far_rows
+from judge.bench.judging.freedoms import ADVERSARIAL, ANYTHING, SCALED, Freedom
 from judge.bench.judging.probes import probed
 
 SEARCHED = 1 << 24  # elements; in a longer tensor nobody looks for a permutation
@@ -55,23 +56,13 @@ def _drawn(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
     return torch.where((choice >= 1 / 2) & (choice < 2 / 3), torch.full_like(tensor, high), out)
 
 
-FAMILIES = ("given", "given", "centred", "scaled", "adversarial")
+FAMILIES = ("given", "given", "centred", SCALED, ADVERSARIAL)
 CENTRED = "centred"  # precision is read on this one: coarse formats show most where the mean is zero
 TIES = "ties"  # asked where the reference has a rule for equal elements
 CANCELLING, OFFSET = "cancelling", "offset"  # asked where it carries along what sums lose
 RESIDUE = 1e-3  # what is left of an element after its partner is added, in the cancelling family
+SMALL = (0.004, 0.012)  # factors
 FAR = 100.0  # mean over spread in the offset family
-
-
-@dataclass(frozen=True)
-class Freedom:
-    """What may be done to the content. `ties`: the order of equal elements is defined, so there may be some."""
-
-    ties: bool = True
-    indices: bool = True  # integers may be drawn anew within their range
-
-
-ANYTHING = Freedom()
 
 
 def _centred(tensor: torch.Tensor) -> torch.Tensor:
@@ -79,41 +70,60 @@ def _centred(tensor: torch.Tensor) -> torch.Tensor:
     return torch.randn_like(tensor)
 
 
-def _scaled(tensor: torch.Tensor) -> torch.Tensor:
-    """The given content, spread and shifted by amounts drawn anew."""
+def _scaled(tensor: torch.Tensor, small: bool = False) -> torch.Tensor:
+    """The given content, spread and shifted by amounts drawn anew. `small`: so little that a variance is of the size of
+    what is added to keep it from zero."""
     low, high = (1.5, 4.0) if _wide(tensor) else (1.25, 2.0)
+    if small and _wide(tensor):
+        low, high = SMALL
     factor = low + (high - low) * float(torch.rand(()))
-    shift = (float(torch.rand(())) - 0.5) * 2
+    shift = (float(torch.rand(())) - 0.5) * 2 * min(1.0, factor)
     return tensor * factor + shift
 
 
-def _adversarial(tensor: torch.Tensor, *, ties: bool = True) -> torch.Tensor:
-    """Rows of mixed magnitude, two equal rows, a row of zeros, one outlier; without `ties` no equal elements."""
+def _adversarial(tensor: torch.Tensor, freedom: Freedom = ANYTHING, number: int = 0) -> torch.Tensor:
+    """Rows of mixed magnitude, two equal rows, a row of zeros, one outlier, rows `far` from zero; without `ties` no
+    equal elements, and nothing far, where neighbours would be equal."""
     out = torch.randn_like(tensor).contiguous()
     if out.dim() == 0 or out.numel() == 0:
         return out
     rows = out.reshape(-1, out.shape[-1]) if out.dim() > 1 else out.reshape(1, -1)
     reach = 1.5 if _wide(tensor) else 0.5
-    rows *= 10 ** ((torch.rand(rows.shape[0], 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
     height, width = rows.shape
     outlier = 50.0 if _wide(tensor) else 8.0
-    if ties and height > 2:
+    far = freedom.far if freedom.ties else None
+    if far is not None and far.shared and number:
+        return far_rows.lean(out)
+    if far is not None and far.whole:
+        far_rows.put(rows, far_rows.kinds_of(out.shape, far, kept=()), far)
+        return rows.reshape(out.shape)
+    rows *= 10 ** ((torch.rand(height, 1, device=out.device) * 2 - 1) * reach).to(out.dtype)
+    if freedom.ties and height > 2:
         half = height // 2
         row = int(torch.randint(height - 2, ()))  # neither the last row nor that of zeros, where it would be lost
-        rows[row + (row >= half), int(torch.randint(width, ()))] = outlier
+        row += row >= half
+        if far is not None:
+            row = half + 1 + int(torch.randint(height - half - 2, ())) if height - half > 2 else row
+            far_rows.put(rows, far_rows.kinds_of(out.shape, far, kept=(row, half, height - 1)), far)
+        rows[row, int(torch.randint(width, ()))] = outlier
         rows[-1] = rows[0]
-        rows[half] = 0
+        rows[half] *= 0  # of both signs
     else:
-        zeros = width // 8 if ties and width > 8 else 0
-        rows[int(torch.randint(height, ())), zeros + int(torch.randint(width - zeros, ()))] = outlier
-        rows[:, :zeros] = 0
+        zeros = width // 8 if freedom.ties and width > 8 else 0
+        row = int(torch.randint(height, ()))
+        if far is not None and width > far_rows.SEGMENTS:
+            rows[row] = far_rows.segmented(rows[row], far)
+        else:
+            rows[row, zeros + int(torch.randint(width - zeros, ()))] = outlier
+            rows[:, :zeros] = 0
     return rows.reshape(out.shape)
 
 
 def _ties(tensor: torch.Tensor) -> torch.Tensor:
-    """Multiples of one half: equal elements everywhere, and values on the edge of a rounding or a threshold."""
-    halves = torch.randint(-6, 7, tensor.shape, device=tensor.device, dtype=torch.int8)
-    return (halves.float() / 2).to(tensor.dtype)
+    """Multiples of one half or an eighth: equal elements everywhere, on the edge of a rounding or a threshold."""
+    halves = torch.randint(-6, 7, tensor.shape, device=tensor.device, dtype=torch.int8).float() / 2
+    fine = torch.randint(0, 4, tensor.shape, device=tensor.device, dtype=torch.int8).float() / 8
+    return torch.where(torch.rand(tensor.shape, device=tensor.device) < 0.5, halves, halves + fine).to(tensor.dtype)
 
 
 def _cancelling(tensor: torch.Tensor) -> torch.Tensor:
@@ -145,8 +155,8 @@ def _wide(tensor: torch.Tensor) -> bool:
 
 _CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     CENTRED: _centred,
-    "scaled": _scaled,
-    "adversarial": _adversarial,
+    SCALED: _scaled,
+    ADVERSARIAL: _adversarial,
     TIES: _ties,
     CANCELLING: _cancelling,
     OFFSET: _offset,
@@ -160,7 +170,9 @@ def reshaped(family: str, value: Any, freedom: Freedom = ANYTHING) -> Any:
     Booleans stay: they are masks, and one that hides everything has no answer.
     """
     numbers = count()
-    return mapped(lambda tensor: _changed(family, tensor, freedom, next(numbers)), value)
+    return mapped(
+        lambda tensor: _changed(family, tensor, freedom, next(numbers) if tensor.is_floating_point() else -1), value
+    )
 
 
 def _changed(family: str, tensor: torch.Tensor, freedom: Freedom, number: int) -> torch.Tensor:
@@ -170,11 +182,13 @@ def _changed(family: str, tensor: torch.Tensor, freedom: Freedom, number: int) -
     if tensor.is_floating_point() or tensor.is_complex():
         change = _CHANGES.get(family)
         if change is _adversarial:
-            change = partial(_adversarial, ties=freedom.ties)
+            change = partial(_adversarial, freedom=freedom, number=number)
+        elif change is _scaled:
+            change = partial(_scaled, small=freedom.small)
         if change is None:
             return tensor
         return _laid_out(change(tensor.detach()) if tensor.is_floating_point() else _complex(change, tensor), tensor)
-    if family == "adversarial" and freedom.indices and tensor.dtype != torch.bool:
+    if family == ADVERSARIAL and freedom.indices and tensor.dtype != torch.bool:
         return _laid_out(extreme(tensor), tensor)
     return tensor
 

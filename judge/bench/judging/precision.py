@@ -34,6 +34,7 @@ MOST_SQUARED_32, MOST_SQUARED_64 = 1e3, 1e9  # mean square over variance up to w
 ROUNDED_SHARE = 2e-5  # of an integer output's elements that lie so near a step that rounding decides; more is a bug
 VANISHED = 100.0  # times the oracle's spread: a reference that errs by more gives nothing but roundings
 ROOM, FEW_ROOM = 64.0, 4096.0  # times the reference's roundings, where the right answer is zero; of few numbers
+ORDER = 4.0  # times an amplified rounding: three standard deviations of a sum of one sign in random order
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -247,11 +248,15 @@ def allowed(
     count: int = MANY,
     *,
     outlier: float = 0.0,
+    order: float = 1.0,
 ) -> Allowed:
     """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
 
     Content that amplifies roundings of its inputs by more than 32, which `low` tells beside the coarser format's own
-    roundoff, amplifies those of sums as much: that factor takes the place of 32 then.
+    roundoff, amplifies those of sums as much: `order` times that factor takes the place of 32 then. Without products
+    that is ORDER. Terms of one sign that are added one by one, as atomics do, lose 0.6 roundoffs of each partial sum:
+    0.26 u sqrt(L) of mean over spread. The coarser format's error says 0.29 for it. One element may always be
+    ORDER times as far away: the greatest of many amplified roundings is a matter of luck.
 
     `reference`: errors of the honest same-dtype reference; `low`: of the reference in a coarser format, None where the
     policy allows that format and for 16-bit problems; `length`: longest reduction. A `low` that is no larger than
@@ -275,10 +280,10 @@ def allowed(
     amplified = 0.0
     if low is not None and low.rms <= CHAOS:
         amplified = low.rms / (TF32_ROUNDOFF if roundoff == FP32_ROUNDOFF else FP32_ROUNDOFF)
-    rms = max(K_RMS * reference.rms, min(max(UNITS_RMS, amplified) * unit, coarse_rms))
+    rms = max(K_RMS * reference.rms, min(max(UNITS_RMS, order * amplified) * unit, coarse_rms))
     largest = max(
         K_MAX * reference.largest,
-        min(max(UNITS_MAX, 4 * amplified) * unit, coarse_max),
+        min(max(UNITS_MAX, 4 * ORDER * amplified) * unit, coarse_max),
         UNITS_RMS * roundoff * outlier,
     )
     if count < MANY:

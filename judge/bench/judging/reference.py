@@ -13,6 +13,7 @@ import torch
 
 from judge.bench.device import memory
 from judge.bench.exchange.claims import Constructed
+from judge.bench.exchange.known_draws import KnownDraws
 from judge.bench.exchange.nested import cloned, copied, mapped, ordered, packed
 from judge.bench.foreign import factories, random_state
 from judge.bench.foreign.aliasing import HandedOut, overlaps
@@ -23,7 +24,8 @@ from judge.bench.foreign.whereabouts import FORWARD
 from judge.bench.judging import parameters as states
 from judge.bench.judging.asked_gradients import Asked, Layouts
 from judge.bench.judging.emulation import ReducedProducts
-from judge.bench.judging.families import ANYTHING, Freedom, reshaped, varied
+from judge.bench.judging.families import reshaped, varied
+from judge.bench.judging.freedoms import ANYTHING, Freedom
 from judge.bench.judging.memory_plan import WHOLE, MemoryPlan
 from judge.bench.judging.parameters import State
 from judge.bench.judging.precision import rounded
@@ -78,7 +80,9 @@ class Reference:
         self.construct_seed = secrets.randbits(31)
         random_state.reset(self.construct_seed)
         self.init = loaded.get_init_inputs()
-        self.model = self._constructed(self.construct_seed)
+        self.draws = KnownDraws()
+        with self.draws.kept():
+            self.model = self._constructed(self.construct_seed)
         self.first = states.snapshot(self.model, self.construct_seed)
         self.changing: tuple[str, ...] | None = None  # names of parameters and buffers that forward writes to
         self.learned: Learned | None = None

@@ -20,6 +20,8 @@ SIGMAS = 5.0  # two means differ when they are this many standard errors apart
 SLACK = 1e-3  # and by more than this share of their size: a kernel may round otherwise
 SHUFFLES = 200
 BEYOND = 2.0  # a statistic is out of place when it exceeds every shuffled one by this factor
+TWINS, FEW_TWINS = 2.0, 32  # times the reference's elements that always change together, and as many more
+APART = 1e-2  # of standard deviations: elements that change together differ by less
 SPREAD_RATIO = 4.0  # of a variance over 64 draws; 1e-7 by chance
 
 
@@ -42,7 +44,7 @@ class Draws:
         flat = output.detach().reshape(-1)
         if flat.numel() > SAMPLED:
             source = torch.Generator().manual_seed(seed)
-            flat = flat[torch.randint(flat.numel(), (SAMPLED,), generator=source).to(flat.device)]
+            flat = flat[torch.randint(flat.numel(), (SAMPLED,), generator=source).unique().to(flat.device)]
         zeros = (output == 0).double().mean().reshape(1)
         return torch.cat([zeros, flat.double()]).cpu()
 
@@ -53,6 +55,7 @@ def difference(reference: Draws, candidate: Draws, source: torch.Generator) -> s
         lambda: _finite(candidate),
         lambda: _two_means("share of exact zeros", reference.zeros, candidate.zeros),
         lambda: _wider("the share of exact zeros", reference.zeros, candidate.zeros),
+        lambda: _together(reference.rows, candidate.rows),
         lambda: _levels(reference.rows, candidate.rows),
         lambda: _two_means("variance", _variances(reference), _variances(candidate)),
         lambda: _elementwise(reference.rows, candidate.rows, source),
@@ -92,6 +95,31 @@ def _wider(name: str, one: torch.Tensor, other: torch.Tensor) -> str:
     if right <= SPREAD_RATIO * left + 1e-12:
         return ""
     return f"{name} varies {math.sqrt(right / max(left, 1e-30)):.1f} times as much from call to call"
+
+
+def _together(reference: torch.Tensor, candidate: torch.Tensor) -> str:
+    """One draw that serves several elements: where two halves are alike, shares and means vary hardly more."""
+    ours, theirs = _twins(reference), _twins(candidate)
+    if theirs <= TWINS * ours + FEW_TWINS:
+        return ""
+    return f"{theirs} of {candidate.shape[1]} elements change together with another, of the reference's {ours}"
+
+
+def _twins(rows: torch.Tensor) -> int:
+    """Elements (columns) that change over the draws exactly as another one does, but for scale and sign.
+
+    By a projection that puts equal ones side by side.
+    """
+    spread = rows.std(0)
+    moving = spread > 1e-9 * rows.abs().amax(0).clamp_min(1e-300)
+    scaled = (rows[:, moving] - rows[:, moving].mean(0)) / spread[moving]
+    if scaled.shape[1] < 2:
+        return 0
+    direction = torch.randn(len(scaled), dtype=scaled.dtype, generator=torch.Generator().manual_seed(1))
+    place = direction @ scaled
+    scaled = (scaled * place.sign())[:, place.abs().argsort()]
+    alike = (scaled[:, 1:] - scaled[:, :-1]).abs().amax(0) < APART
+    return int((torch.nn.functional.pad(alike, (1, 0)) | torch.nn.functional.pad(alike, (0, 1))).sum())
 
 
 def _elementwise(one: torch.Tensor, other: torch.Tensor, source: torch.Generator) -> str:

@@ -125,7 +125,9 @@ class Subjects:
             others = [TensorMeta.of(t) for t in (*reference.first.values(), *packed(reference.init)[1])]
             contact.make_arena(first.room(any_layout=not reference.lean), others)
             seed = first.state.seed if self._makes_its_own(name) else None
-            contact.begin_to_construct(reference.init, reference.construct_seed if seed is None else seed)
+            seed = reference.construct_seed if seed is None else seed
+            draws = reference.draws if seed == reference.construct_seed else None
+            contact.begin_to_construct(reference.init, seed, draws)
         except SubjectFailed as failed:
             self._begun[name] = failed
 
@@ -136,10 +138,14 @@ class Subjects:
     def introduce(
         self, name: str, reference: Reference, first: Question, meanwhile: Callable[[], None] = lambda: None
     ) -> Binding:
-        """Let a child construct its model, in memory that holds `first`; `meanwhile` is done while it does.
+        """Let a child construct its model, in memory that holds `first`; `meanwhile` is done while it does. One that
+        has answered for another reference constructs a model of this one in place of that.
 
         Raises SubjectFailed or Ended, and what `meanwhile` raises.
         """
+        if self.fits.pop(name, None) is not None:
+            self._begun[name] = None
+            self._construct(name, reference, first)
         self.begin([name], reference, first)
         failed = self._begun.pop(name)
         if failed is not None:

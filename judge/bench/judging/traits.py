@@ -12,11 +12,18 @@ from torch.utils._pytree import tree_leaves
 
 # Which of several equal elements wins is part of these operators' definition ...
 _WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "round", "sign", "heaviside", "bucketize"})
+_STEPS = frozenset({"floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide"})
 _COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "searchsorted"})
 # ... and is left open by these. Of the second kind only the places are open: the values are the same whichever wins.
 _WITHOUT_TIE_RULE = frozenset({"argsort", "mode", "unique_consecutive"})
 _OPEN_PLACES = frozenset({"topk", "sort", "median", "nanmedian", "kthvalue"})
 _PICKS = frozenset({"index", "index_select", "gather", "embedding", "take", "masked_select", "topk", "unfold"})
+_COMPARE = (
+    "max", "min", "exp", "sigmoid", "silu", "gelu", "tanh", "mish", "elu", "softplus", "topk", "sort", "pool", "cosh",
+    "sinh", "attention", "kthvalue",
+)  # fmt: skip
+_NORMALISE = ("norm", "var", "std")
+_ROOTS = frozenset({"sqrt", "rsqrt", "pow"})
 _MATRIX = frozenset({"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
 COMPENSATING = 3  # subtractions that a compensated sum needs at least
 
@@ -31,6 +38,7 @@ class Traits:
     may_compensate: bool = False  # subtracts so often that it may carry along what sums lose
     operators: frozenset[str] = frozenset()  # names of ATen
     fp32: frozenset[str] = frozenset()  # those of them that were given operands of 32 bits
+    steps: bool = False  # floating numbers become those of a coarser grid
 
     @property
     def multiplies(self) -> bool:
@@ -38,10 +46,26 @@ class Traits:
         return any(name in _MATRIX or "convolution" in name or "attention" in name for name in self.operators)
 
     @property
+    def compares(self) -> bool:
+        """Whether it takes maxima or exponentials: what lies far from zero on one side takes paths of its own there."""
+        return any(part in name for name in self.operators for part in _COMPARE)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether it divides by what it adds up of its inputs: by a variance, or the root of a mean of squares."""
+        written_out = "mean" in self.operators and not _ROOTS.isdisjoint(self.operators)
+        return written_out or any(part in name for name in self.operators for part in _NORMALISE)
+
+    @property
+    def takes_logarithms(self) -> bool:
+        """Whether large numbers may cancel in a logarithm of a sum of exponentials."""
+        return any("log" in name for name in self.operators)
+
+    @property
     def selects(self) -> bool:
         """Whether rounding may decide which of several elements counts, as in a softmax of large numbers."""
         softmax = any("softmax" in name or "attention" in name for name in self.operators)
-        return softmax or self.tie_rule or self.ties_open
+        return softmax or self.tie_rule or self.ties_open or self.steps
 
 
 def traits_of(run: Callable[[], Any]) -> Traits:
@@ -51,14 +75,14 @@ def traits_of(run: Callable[[], Any]) -> Traits:
         run()
     compensates = watch.subtractions >= COMPENSATING
     named = frozenset(watch.operators), frozenset(watch.fp32)
-    return Traits(watch.length, watch.tie_rule, watch.ties_open, compensates, *named)
+    return Traits(watch.length, watch.tie_rule, watch.ties_open, compensates, *named, steps=watch.steps)
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.length, self.subtractions = 1, 0
-        self.tie_rule = self.ties_open = False
+        self.tie_rule = self.ties_open = self.steps = False
         self.operators: set[str] = set()
         self.fp32: set[str] = set()
         self._open: list[torch.Tensor] = []  # places of equal elements, until somebody uses them
@@ -76,6 +100,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
             if not func.is_view:
                 self.length = max(self.length, _terms(name, tensors, out, args))
             self._ties(name, func._overloadname, kwargs or {})
+            self.steps |= name in _STEPS or "mode" in func._overloadname
             if name in _OPEN_PLACES and isinstance(out, tuple) and not self._stable(func._overloadname, kwargs or {}):
                 self._open.append(out[1])
             self.subtractions += name in ("sub", "rsub")

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from judge.bench.device.luck import MOST_DF, MOST_VARIANCE, Luck
+from judge.bench.device.luck import Luck, remembered
 from judge.bench.processes.artefacts import copy_kernels, give_kernels, read_json, write_json
 from judge.bench.processes.children import folder_mode
 from judge.bench.processes.plain_files import tree
@@ -130,9 +130,7 @@ class KnownTimes:
         return self._luck.get((problem.hash, problem.case)) if store is None else store.luck(problem)
 
     def _learn(self, problem: ProblemSpec, new: Luck) -> None:
-        new = Luck(new.df, min(new.variance, MOST_VARIANCE))
-        known, store = self.luck(problem), self._store()
-        luck = new if known is None else known.joined(new, MOST_DF)
+        luck, store = remembered(new, self.luck(problem)), self._store()
         if store is None:
             self._luck[problem.hash, problem.case] = luck
         else:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from judge.bench.device.gpu_lock import beside_others
+from judge.bench.device.gpu_lock import making_context
 from judge.bench.exchange.wire import Channel, Message
 from judge.bench.sandboxing import sandbox
 from judge.bench.sandboxing.sandbox import Bounds, Layers
@@ -107,7 +107,7 @@ def _serve(boss_fd: int, order: Message, context: dict[str, Any]) -> None:
         layers = sandbox.enter_namespaces()
     if cuda:
         gpu = importlib.import_module("judge.bench.device.gpu")
-        with beside_others(order.get("gpu_lock")):  # a context in the making disturbs whoever measures
+        with making_context(order.get("gpu_lock")):  # it disturbs some of those who measure
             make_context = partial(gpu.make_context, context["device"])
             sandbox.without_capabilities(make_context) if order["sandbox"] else make_context()
             gpu.use_context(context["device"])

@@ -14,6 +14,7 @@ from typing import Protocol
 from judge.bench.exchange.fields import BadClaim
 from judge.bench.exchange.reports import Report, heard
 from judge.bench.exchange.wire import Channel, WireClosed, WireGarbage
+from judge.bench.processes.killed import Cause
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -133,7 +134,8 @@ class Child:
     log_fd: int
     pid: int = 0
     status: int | None = None  # wait status once it ended
-    killed: bool = False  # by us
+    killed: bool = False  # by us, because the runner asked for it
+    cause: Cause = Cause.NONE  # why it was killed, known once it has ended
     peak_kb: int = 0
     log: bytearray = field(default_factory=bytearray)
     log_dropped: int = 0
@@ -187,10 +189,14 @@ class Child:
 
     @property
     def killed_for_memory(self) -> bool:
-        """SIGKILL that we did not send: the kernel's out-of-memory killer."""
-        return bool(self.status is not None and not self.killed and os.WIFSIGNALED(self.status)) and (
-            os.WTERMSIG(self.status or 0) == signal.SIGKILL
-        )
+        """By the kernel, and not by us."""
+        return self.cause is Cause.MEMORY and not self.killed
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether it used up its processor time; the signal depends on how the limit was set."""
+        by_signal = self.status is not None and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status)
+        return self.cause is Cause.TIME or by_signal == signal.SIGXCPU
 
 
 def signal_name(number: int) -> str:

@@ -18,6 +18,7 @@ from judge.bench.device.nvml import entry_of
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
 from judge.bench.processes.children import END_S, Child, folder_mode, retire
 from judge.bench.processes.cores import CorePlan
+from judge.bench.processes.killed import Cause
 from judge.bench.processes.stopping import LOOK_S, look
 from judge.values import JudgeError, Limits
 
@@ -49,6 +50,7 @@ def clean_environment(device: str, *, interpret: bool) -> dict[str, str]:
     """Environment of a zygote for `device`: "cpu", or "cuda:N" with N as `gpus_here` counts."""
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | FIXED
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["CUDA_DEVICE_MAX_CONNECTIONS"] = "4"  # hardware queues of a context, 8 by default: fewer are made faster
     env["CUDA_VISIBLE_DEVICES"] = entry_of(int(device.partition(":")[2] or 0)) if device.startswith("cuda") else ""
     if interpret:
         env["TRITON_INTERPRET"] = "1"
@@ -71,8 +73,8 @@ class ForkServer:
     ) -> None:
         """`kind`: "plain", "interpreter" (TRITON_INTERPRET=1) or "recorder" (compiles, runs nothing).
 
-        With a `parent` it is forked from that zygote and shares what that has loaded. Children hold `gpu_lock` as
-        shared while they create their CUDA context. It and its children run on the `others` of `cores`.
+        With a `parent` it is forked from that zygote and shares what that has loaded. Children say in `gpu_lock` that
+        they make their CUDA context. It and its children run on the `others` of `cores`.
         """
         self.root = root
         self.children: dict[int, Child] = {}
@@ -271,6 +273,7 @@ class ForkServer:
             elif "exited" in message:
                 child = self.children.pop(message["exited"])
                 child.status, child.peak_kb = message["status"], message["peak_kb"]
+                child.cause = Cause(message["cause"])
             elif "placed" in message:
                 self._placed[message["placed"]] = message["why"]
             elif "failed" in message:

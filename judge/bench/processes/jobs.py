@@ -22,13 +22,15 @@ from judge.bench.exchange.reports import (
 )
 from judge.bench.exchange.verdicts import outcome_of
 from judge.bench.exchange.wire import Message
+from judge.bench.foreign.reach import reached
 from judge.bench.foreign.sources import defined_kernels
 from judge.bench.processes.child_group import ChildGroup
 from judge.bench.processes.children import Child
 from judge.bench.processes.cores import NICE
 from judge.bench.processes.inspection import Inspector
 from judge.bench.processes.kept_referees import BASELINE
-from judge.bench.processes.listening import FORGES_FIX, Host, Listening, Progress
+from judge.bench.processes.killed import Cause
+from judge.bench.processes.listening import FORGES_FIX, Host, Listening, Progress, own_lack_of_memory
 from judge.bench.processes.placing import Mover
 from judge.bench.processes.subject_starter import SubjectStarter
 from judge.bench.processes.watching import Broken
@@ -96,7 +98,7 @@ class AdmissionPlan(Listening):
         child = group.members["admit"]
         if not self.began:
             raise JudgeError(f"the preflight child ended before it read the problem: {child.ending()} {child.tail()}")
-        reason, message = self.fault_of_problem(child, self.limits.wall_s)
+        reason, message = self.fault_of_problem(child, self.limits)
         fix = FIXES[reason]
         if reason == "problem.memory" and not self.bench.device.startswith("cuda"):
             fix += f"; {self.limits.memory_mb:,} MiB are the limit"
@@ -159,7 +161,6 @@ class EvaluationPlan(Listening):
         self.adopted = False  # the referee has stayed from an earlier evaluation
         self.group: ChildGroup | None = None
         self.endings: dict[str, str] = {}
-        self.out_of_memory: set[str] = set()
         self.handed_over: dict[str, dict[str, int]] = {}
 
     def start(self, group: ChildGroup, *, key: str, nonce: str) -> None:
@@ -270,6 +271,7 @@ class EvaluationPlan(Listening):
             "policy": self.job.problem.policy.to_json(),
             "sealed": [asdict(case) for case in self.job.problem.sealed],
             "defined": defined_kernels(self.job.candidate),
+            "reaches": reached(self.job.candidate),
         }
 
     def settle(self, group: ChildGroup) -> None:
@@ -279,8 +281,6 @@ class EvaluationPlan(Listening):
             child = group.ended(name)
             if child is not None:
                 self.endings[name] = self.ended_for.get(name) or child.ending()
-                if child.killed_for_memory:
-                    self.out_of_memory.add(name)
 
     def outcome(self, body: Any, group: ChildGroup) -> Outcome:
         """The referee's verdict, completed by what only the runner knows: exit status, output, sandbox."""
@@ -303,20 +303,23 @@ class EvaluationPlan(Listening):
     def _died(self, outcome: Outcome, group: ChildGroup) -> Outcome:
         name = str(outcome.environment.get("failed_child", "candidate"))
         child = group.members.get(name, group.members["candidate"])
-        how = self.endings.get(name) or child.ending()
+        how = self.endings.get(name) or self.ended_for.get(name) or child.ending()
         if not child.layers and name not in self.endings:
             raise UnclearFault(f"the referee said that {name[:40]} had ended, and it lives")
         if not child.layers:  # it says them before it reads anything foreign: no memory for a CUDA context, say
             raise JudgeError(f"the {name} child ended before it had an assignment: {how} {child.tail()}")
+        if child.cause is Cause.JUDGE and name not in self.ended_for:
+            how = "it closed its connection and lived on"  # until it was ended with the evaluation
         if outcome.verdict is Verdict.REFUSED_PROBLEM:  # a baseline
-            if name in self.out_of_memory:
+            if child.killed_for_memory:
                 raise UnclearFault(f"the {name} child found too little memory: {how}")
             return replace(outcome, reason="problem.raises", message=f"{outcome.message}: {how}")
-        if name in self.out_of_memory:
+        if child.killed_for_memory:
+            own_lack_of_memory(child, self.job.limits)
             reason = outcome.reason.replace(".died", ".oom")
             message = f"{outcome.message}, which used too much memory: {how}"
             return replace(outcome, verdict=Verdict.OUT_OF_MEMORY, reason=reason, message=message)
-        if how == "killed by SIGXCPU":
+        if child.out_of_time:
             reason = outcome.reason.replace(".died", ".timeout")
             message = "the candidate used up its processor time"
             return replace(outcome, verdict=Verdict.TIMED_OUT, reason=reason, message=message)
@@ -337,7 +340,7 @@ class EvaluationPlan(Listening):
             where = f", in {self.inside}" if self.inside else ""
             said = "" if self._audits and self.job.problem.sealed else referee.tail()  # it may tell a sealed case
             raise UnclearFault(f"the referee gave no verdict in stage {self.doing}{where}: {referee.ending()} {said}")
-        reason, message = self.fault_of_problem(referee, self.job.limits.wall_s)
+        reason, message = self.fault_of_problem(referee, self.job.limits)
         return self.refused(reason, message, FIXES[reason])
 
     def refused(self, reason: str, message: str, fix: str) -> Outcome:

@@ -20,11 +20,12 @@ from judge.bench.processes.cores import CorePlan
 from judge.bench.processes.forkserver import ForkServer
 from judge.bench.processes.kept_referees import KeptReferees
 from judge.bench.processes.watching import Broken, Watch
-from judge.values import BASELINES, Limits, ProblemSpec, StageRecord
+from judge.values import BASELINES, JudgeError, Limits, ProblemSpec, StageRecord
 
 Progress = Callable[[StageRecord], None]
 MOST_MESSAGES = 50_000  # of one evaluation; an honest referee sends two for every call of the problem's code
 MOST_STAGES = 200  # the rest is left out
+OWN_SHARE = 0.5  # of the memory that a child may have: if it held less, others used up the machine's
 FORGES_FIX = "remove what writes to the process's open descriptors"
 
 
@@ -166,18 +167,30 @@ class Listening(ABC):
             if name != self.judge:
                 group.read_layers(name)
 
-    def fault_of_problem(self, child: Child, wall_s: float) -> tuple[str, str]:
-        """Reason code and sentence for a problem whose process hung, took too much memory or ended. After `settle`."""
+    def fault_of_problem(self, child: Child, limits: Limits) -> tuple[str, str]:
+        """Reason code and sentence for a problem whose process hung, took too much memory or ended. After `settle`.
+        Raises JudgeError where others took the memory."""
         last = f"the last finished stage is {self.stages[-1].name!r}" if self.stages else "no stage was finished"
         if child.killed and self.inside:
             return "problem.timeout", f"{self.inside} did not return within {_seconds(self.inside_s)}"
         if child.killed:
-            return "problem.timeout", f"no result within {_seconds(wall_s)}; {last}"
+            return "problem.timeout", f"no result within {_seconds(limits.wall_s)}; {last}"
+        if child.out_of_time:
+            return "problem.timeout", f"{self.inside or 'it'} used up its processor time; {last}"
+        if child.killed_for_memory:
+            own_lack_of_memory(child, limits)
         if child.killed_for_memory or any(words in child.tail() for words in ("MemoryError", "allocate memory")):
             reason, end = "problem.memory", "needs more memory than it may have"
         else:
             reason, end = "problem.raises", f"ended the process: {child.ending()}"
         return reason, f"{self.inside} {end}" if self.inside else f"it {end}; {last}"
+
+
+def own_lack_of_memory(child: Child, limits: Limits) -> None:
+    """Raises JudgeError where a child that the kernel ended for lack of memory held little of it itself."""
+    held_mb = child.peak_kb >> 10
+    if held_mb < OWN_SHARE * limits.memory_mb:
+        raise JudgeError(f"the machine ran out of memory: a child held {held_mb:,} of {limits.memory_mb:,} MiB")
 
 
 def _seconds(value: float) -> str:

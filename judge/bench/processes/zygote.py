@@ -25,6 +25,7 @@ from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage,
 from judge.bench.processes import child
 from judge.bench.processes.children import wipe
 from judge.bench.processes.cores import NICE, move
+from judge.bench.processes.killed import Kills
 from judge.bench.sandboxing import sandbox
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -48,6 +49,9 @@ class Zygote:
         self.pids: dict[int, int] = {}  # child id -> pid
         self.branches: list[int] = []  # pids of other zygotes forked from this one
         self.freezing: dict[int, Freeze] = {}  # by child id: those that are to be stopped
+        self.kills = Kills()
+        self.ended: set[int] = set()  # ids of children that we killed
+        self.cpu_s: dict[int, int] = {}  # by child id: its limit
 
     def serve(self, parent: int) -> None:
         """Report ready, then answer the runner until it, or the process that started us, is gone; then kill every
@@ -80,7 +84,7 @@ class Zygote:
         if message["op"] == "spawn":
             self._spawn(message)
         elif message["op"] == "kill" and message["id"] in self.pids:
-            _kill_group(self.pids[message["id"]])
+            self._end(message["id"])
         elif message["op"] == "freeze" and message["id"] in self.pids:
             self.freezing[message["id"]] = Freeze(time.monotonic() + message["after_s"])
             self._freeze()
@@ -115,7 +119,11 @@ class Zygote:
                     self.freezing[number] = Freeze(time.monotonic() + FREEZE_AGAIN_S, one.tries + 1)
                 else:
                     del self.freezing[number]
-                    _kill_group(pid)
+                    self._end(number)
+
+    def _end(self, number: int) -> None:
+        self.ended.add(number)
+        _kill_group(self.pids[number])
 
     def _holds_gpu(self, pid: int) -> bool:
         if self.options.gpu_lock is None:
@@ -140,12 +148,14 @@ class Zygote:
         if _threads() != 1:
             self.runner.send({"failed": message["id"], "why": "the fork server has more than one thread"})
             return
+        self.kills.started(message["id"])
         pid = os.fork()
         if pid == 0:
             child.begin(boss, log, message, self.context)  # never returns
         os.close(boss)
         os.close(log)
         self.pids[message["id"]] = pid
+        self.cpu_s[message["id"]] = message["cpu_s"]
         self.runner.send({"spawned": message["id"], "pid": pid})
 
     def _reap(self) -> None:
@@ -157,7 +167,15 @@ class Zygote:
             _, status, usage = os.wait4(pid, 0)
             del self.pids[number]
             self._reap_orphans()  # now, so that "exited" means that nothing of it lives
-            self.runner.send({"exited": number, "status": status, "peak_kb": usage.ru_maxrss})
+            cause = self.kills.cause(
+                number,
+                status,
+                by_judge=number in self.ended,
+                cpu_s=usage.ru_utime + usage.ru_stime,
+                limit_s=self.cpu_s.pop(number),
+            )
+            self.ended.discard(number)
+            self.runner.send({"exited": number, "status": status, "peak_kb": usage.ru_maxrss, "cause": cause})
         self._reap_orphans()
 
     def _reap_orphans(self) -> None:
@@ -297,6 +315,7 @@ def preload(options: SimpleNamespace) -> dict[str, Any]:
     for role, name in child.ROLES.items():
         if role in ("subject", "compiler", "stubs") or options.kind == "plain":
             importlib.import_module(name)
+    importlib.import_module("judge.bench.subjects.harness").survey()
     facts["threads"] = _threads()
     facts["cuda_touched"] = torch.cuda.is_initialized()
     context["facts"] = facts

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Launches:
         self.folder = str(folder)
         self.active = False
         self.rows: dict[tuple[str, str], Row] = {}
+        self.origins: Any = None  # of the values of a call, where kernels are interpreted
         self._depth = 0
 
     @contextmanager
@@ -50,7 +51,8 @@ class Launches:
         self.rows.clear()
         self.active = True
         try:
-            yield
+            with self.origins.watching() if self.origins is not None else nullcontext():
+                yield
         finally:
             self.active = False
 
@@ -127,12 +129,25 @@ def _route_interpreted(launches: Launches) -> None:
             return original(self, *args, grid=grid, warmup=True, **kwargs)
 
         def interpreted() -> Any:
+            if launches.origins is None or not launches.active:
+                return inside(grid)
+            given = [*args, *kwargs.values()]
+            return launches.origins.launch(self.__name__, given, lambda foreign: inside(_followed(grid, foreign)))
+
+        def inside(grid: Any) -> Any:
             with launches.looking_inside(self.fn):
                 return original(self, *args, grid=grid, warmup=False, **kwargs)
 
         return launches.launch(self.fn, interpreted, lambda: None)
 
     function.run = run
+    if launches.mode == "census":
+        launches.origins = importlib.import_module("judge.bench.interpreting.origins").Origins()
+
+
+def _followed(grid: Any, call: Callable[..., Any]) -> Any:
+    """The grid; where it is a function, `call` calls it."""
+    return (lambda *given: call(grid, *given)) if callable(grid) else grid
 
 
 def _route_compiled(launches: Launches) -> None:

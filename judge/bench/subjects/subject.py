@@ -17,6 +17,7 @@ import torch
 
 from judge.bench.device import memory
 from judge.bench.device.clocks import make_clock
+from judge.bench.exchange import known_draws
 from judge.bench.exchange.arenas import Arena, Slot, open_arena
 from judge.bench.exchange.nested import NotCarried, TensorMeta, decode, ordered, packed
 from judge.bench.exchange.poison import poisoned_allocations
@@ -37,7 +38,6 @@ from judge.bench.subjects.watch import Watch, warm_up, watch_for
 from judge.values import BASELINES, Gradients, JudgeError, Policy
 
 SELDOM = 8  # timed calls from one look at the harness to the next
-MOST_MEMORY = 0.5  # of the GPU's: referee, baseline and neighbours need the same inputs again
 
 
 def run(assignment: Assignment) -> None:
@@ -52,7 +52,7 @@ def run(assignment: Assignment) -> None:
     baseline = BASELINES.get(str(assignment.payload["mode"]))
     neutral(policy, benchmark=baseline is not None and baseline.benchmark)
     if assignment.device != "cpu":
-        torch.cuda.set_per_process_memory_fraction(MOST_MEMORY, assignment.device)
+        torch.cuda.set_per_process_memory_fraction(memory.CHILD_SHARE, assignment.device)
     if "tuned" in assignment.payload:  # kernels were compiled ahead for this GPU
         tuning = importlib.import_module("judge.bench.compiling.tuning")  # needs Triton, which not every machine has
         tuning.install(assignment.payload, assignment.folder, assignment.device)
@@ -104,6 +104,7 @@ class Subject:
             "forward": self._forward,
             "timed": self._timed,
             "choose": self._choose,
+            "fail_launches": lambda _: self.watch.fail_launches(),
             "burst_ready": self.bursts.ready,
             "burst_capture": lambda _: self.bursts.capture(self.model, self._opened()),
             "burst": lambda _: self.bursts.burst(self.model, self._opened()),
@@ -150,10 +151,12 @@ class Subject:
         return {"arena": self.arena.kind}
 
     def _construct(self, command: Message) -> Message:
+        fds = self.link.take_fds()
+        self.model = None  # one that was there before makes room
         init = self._values(command, keep=True)
         random_state.reset(command["seed"])
         assert self.model_class is not None
-        with torch.no_grad():
+        with torch.no_grad(), known_draws.read(command.get("draws", {}), fds):
             model = factories.under(self.policy, self.model_class(*init), self.device)
         self._synchronize()
         self.model = model

@@ -17,6 +17,7 @@ from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.gpu_trace import GpuTrace
 from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, install
+from judge.values import JudgeError
 
 
 class Watch:
@@ -27,6 +28,10 @@ class Watch:
 
     def report(self, *, count: bool) -> Message:
         return {}
+
+    def fail_launches(self) -> Message:
+        """From now on every launch of the candidate's own kernels fails."""
+        raise JudgeError("this child's launches are its own")
 
 
 class Counted(Watch):
@@ -104,9 +109,15 @@ class Audited(Watch):
             stack.enter_context(self.launches.watching())
             yield
 
+    def fail_launches(self) -> Message:
+        self.launches.mode = "raise"
+        return {"failing": True}
+
     def report(self, *, count: bool) -> Message:
         found = {**self.inner.report(count=count), "launches": self.launches.report()}
         found["compiled_graphs"] = compiled_graphs()
+        if self.launches.origins is not None:
+            found["uncounted"] = self.launches.origins.found
         if self.trace is not None and count:
             found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
         return found

@@ -33,6 +33,7 @@ from judge.bench.processes.placing import Placed
 from judge.bench.timing.circumstances import Circumstances
 from judge.bench.timing.enough import why_enough
 from judge.bench.timing.fresh_draws import CALIBRATED, CALIBRATING, FreshDraws
+from judge.bench.timing.undisturbed import Undisturbed
 from judge.values import Verdict
 
 Result = TypeVar("Result")
@@ -75,7 +76,7 @@ class Runner:
 
     @property
     def launch_us(self) -> float:
-        """What launching a call takes, by its own word."""
+        """What launching a call takes, by its own word, as far as the referee waited so long."""
         return statistics.median(self.host_us) if self.host_us else 0.0
 
     @property
@@ -186,10 +187,12 @@ class Measurement:
         self.spares = self.lean and self.reference.by_turns([side.contact.peak_bytes for side in sides])
         self.warm(sides)
         seen = Circumstances()
-        names = [side.contact.name for side in sides]
-        with quiet_and_alone(lock, self.reference.device) as waited_s, self.placing(names) as placed:
+        names, at = [side.contact.name for side in sides], (lock, self.reference.device)
+        with quiet_and_alone(*at) as waited_s, self.placing(names) as placed, Undisturbed(*at) as off:
             seen.cores, seen.waited_s = placed.where, waited_s
-            self._settle(sides)
+            if len(sides) == 1:  # nothing is measured beside it that would be disturbed, too
+                off.keep()
+            self._settle(sides, off)
             started = time.monotonic()
             self._scouts, self._began = not self.gaps, False
             while not (stopped := self._enough(sides, rival, time.monotonic() - started)) or self._in_vain(sides):
@@ -199,7 +202,8 @@ class Measurement:
                         self._together(block)
                     seen.clocks_mhz.append(self.clock.mhz())
                     seen.throttled |= self.clock.throttle_reasons()
-                if stopped or self._begins_to_count_gaps(sides):
+                if stopped or self._begins_to_count_gaps(sides, off) or off.disturbed():
+                    _forget(sides)
                     seen.clocks_mhz.clear()
                     started = time.monotonic()
         seen.stopped, seen.gaps = stopped, self.gaps
@@ -207,13 +211,13 @@ class Measurement:
         _drop(sides, seen)
         return seen
 
-    def _begins_to_count_gaps(self, sides: list[Runner]) -> bool:
+    def _begins_to_count_gaps(self, sides: list[Runner], off: Undisturbed) -> bool:
         """Whether the sides are measured anew, since one of them waits for its launches: both by the same clock."""
         if not self._scouts or self.reference.device == "cpu" or len(sides[0].samples_us) != SCOUTED:
             return False
         self._scouts = False
         self.gaps = self._began = any(side.launch_bound and side.launch_us > LONG_LAUNCH_US for side in sides)
-        self._settle(sides)
+        self._settle(sides, off)
         return self.gaps
 
     def _in_vain(self, sides: list[Runner]) -> bool:
@@ -222,13 +226,13 @@ class Measurement:
         if not self._began or any(statistics.median(side.samples_us) > LONG_LAUNCH_US / 2 for side in sides):
             return False
         self.gaps = self._began = False
-        _forget(sides)
         return True
 
-    def _settle(self, sides: list[Runner]) -> None:
-        """Where gaps count, every side comes to its pairs with the same calls behind it."""
+    def _settle(self, sides: list[Runner], off: Undisturbed) -> None:
+        """Where gaps count, every side comes to its pairs with the same calls behind it, and no context is made."""
         if not self.gaps:
             return
+        off.keep()
         for _ in range(SETTLING // 2):
             for block in (sides, sides[::-1]):
                 self._together(block)
@@ -305,13 +309,13 @@ class Measurement:
             check_kept(reply, self.reference.kept, "timing")
         if right is not None and (side.blame or side.limits is not None):
             self.check(side, reply, outs, right, drawn)
-        return reply.us, reply.host_us, wall_us
+        return reply.us, min(reply.host_us, wall_us), wall_us  # no launch takes longer than all that we waited
 
     def _metas(self, inputs: list[Any], seed: int, right: list[torch.Tensor] | None) -> list[TensorMeta]:
         """Layouts of the outputs. A call that is not compared gets those seen last: no reference has to run for it."""
         if right is not None or self._layout is None:
-            found = self.outputs(inputs, seed) if right is None else right
-            self._layout = [TensorMeta.of(tensor) for tensor in found]
+            right = self.outputs(inputs, seed) if right is None else right
+            self._layout = list(map(TensorMeta.of, right))
         return self._layout
 
     def check(

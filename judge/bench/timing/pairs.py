@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 
 from judge.bench.device.luck import MOST_DF, OF_LAUNCHES, OF_WORK, Luck, apart, contradictory, luck_of, over_processes
+from judge.bench.device.statistics import CONFIDENCE
 from judge.bench.timing.stage import Measured
 from judge.values import Finding, SpeedCall, Speedup
 
@@ -18,19 +19,40 @@ def published(seen: Sequence[Measured], *, gaps: bool, known: Luck | None = None
     `gaps`: whether calls wait for their launches; else an interval of the last pair stands as it is, as long as the
     pairs agree. `known`: the luck of processes seen with this problem before.
     """
-    luck = OF_LAUNCHES if gaps else OF_WORK
-    luck = luck if known is None else luck.joined(known, MOST_DF)
     found = replace(seen[-1], findings=list(seen[-1].findings))
     for name in ("speedup", "rival"):
         pairs = [ratio for one in seen if (ratio := getattr(one, name)) is not None]
-        if len(pairs) < len(seen) or not (gaps or apart(pairs)):
-            continue
-        told = over_processes(pairs[1:] or pairs, luck, median(found.candidate.samples_us))
-        told = replace(told, call=SpeedCall.UNSTABLE) if contradictory(pairs) else told
-        setattr(found, name, told)
-        if len(pairs) > 1:
-            found.findings.append(_told(name, pairs, told))
+        if len(pairs) == len(seen):
+            told = agreed(pairs, median(found.candidate.samples_us), gaps=gaps, known=known)
+            tell(found, name, pairs, told)
     return found
+
+
+def agreed(
+    pairs: Sequence[Speedup],
+    typical_us: float,
+    *,
+    gaps: bool,
+    known: Luck | None = None,
+    confidence: float = CONFIDENCE,
+) -> Speedup:
+    """The one ratio of pairs of processes, whose intervals are of `confidence`; the others as in `published`.
+    `typical_us`: time of the candidate."""
+    if not (gaps or apart(pairs)):
+        return pairs[-1]
+    luck = OF_LAUNCHES if gaps else OF_WORK
+    luck = luck if known is None else luck.joined(known, MOST_DF)
+    return over_processes(pairs[1:] or pairs, luck, typical_us, confidence)
+
+
+def tell(found: Measured, name: str, pairs: Sequence[Speedup], told: Speedup) -> None:
+    """Put `told` in the place of the ratio `name`, with a finding, unless it is that of the last pair."""
+    if told == pairs[-1]:
+        return
+    told = replace(told, call=SpeedCall.UNSTABLE) if contradictory(pairs) else told
+    setattr(found, name, told)
+    if len(pairs) > 1:
+        found.findings.append(_told(name, pairs, told))
 
 
 def _told(name: str, pairs: Sequence[Speedup], told: Speedup) -> Finding:

@@ -1,4 +1,4 @@
-"""The timing stage of one evaluation: side by side, then, for a would-be best, by the trusted clock and once more.
+"""The timing stage of one evaluation: side by side, then, for a would-be best, once more and by the trusted clock.
 
 `Job.beat` decides who is a would-be best. Its published times come from a second pair of fresh processes: what a
 process was lucky with, another one is not.
@@ -64,6 +64,7 @@ class Measured:
     over_others: dict[str, Speedup] = field(default_factory=dict)  # by name of the alternative
     rival: Speedup | None = None
     stopped: str = ""  # why no more pairs were measured
+    gaps: bool = False  # between launches count in these times
     plausible: bool = True  # nothing that the judge's own clock says is against the claim
     findings: list[Finding] = field(default_factory=list)
 
@@ -128,7 +129,7 @@ class TimingStage:
     ) -> tuple[Measured, bool]:
         """Candidate beside eager and the best so far, where `rival()` gets that ready and says that it takes part.
 
-        What is found is trusted where `check` says so; whether it was is returned, too.
+        Whether it may be the best, as `check` says, is returned, too: whoever may is measured again, and then checked.
         With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time.
         """
         if screen:
@@ -140,7 +141,7 @@ class TimingStage:
             if found.stopped == BELOW:
                 return found, False
         found = self.measure(rival=rival())
-        return (self.trust(found), True) if check(found) else (found, False)
+        return found, check(found)
 
     def measure(self, *, suffix: str = "", rival: bool = False) -> Measured:
         """Candidate beside eager and, with `rival`, the best so far; children are named "candidate" + suffix, ..."""
@@ -157,7 +158,9 @@ class TimingStage:
         if seen.gaps:
             self.gaps, self.method = True, WallClock.method
         found = Measured(
-            [self._timing(Subject(name), side, seen) for name, side in sides.items()], stopped=seen.stopped
+            [self._timing(Subject(name), side, seen) for name, side in sides.items()],
+            stopped=seen.stopped,
+            gaps=self.gaps,
         )
         mine = sides["candidate"].samples_us
         found.speedup = paired_speedup(sides["eager"].samples_us, mine)
@@ -243,7 +246,8 @@ class TimingStage:
         draw_ahead(self.measurement, claimed_us)
         try:
             names = [candidate.contact.name, eager.contact.name]
-            with quiet_and_alone(self.lock, self.device), self.measurement.placing(names):
+            alone = quiet_and_alone(self.lock, self.device)
+            with alone, self.lock.without_contexts(), self.measurement.placing(names):
                 trusted = trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
             self.measurement.check_taken()
             return trusted

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from judge.devices.benches import bench_for, close_benches
 from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.problems.admission import problem_admit
 from judge.problems.models import Problem
-from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, JudgeError, StageRecord, Stopped
 
 _MARKS = {"ok": "ok     ", "failed": "FAILED ", "warned": "warning", "skipped": "skipped"}

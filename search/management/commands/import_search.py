@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from adaexplore_site.core.audit import ActionRefused
 from judge.devices.benches import bench_for, close_benches
+from judge.problems.admission import problem_admit
 from judge.problems.models import Problem
-from judge.problems.services import problem_admit
 from judge.values import JudgeError, Stopped
 from search.interchange.imports import folder_import, search_import
 from search.management.console import device_of, file_errors, refusals

@@ -62,5 +62,5 @@ def _read(path: Path) -> bytes:
 
 def _line(row: Evaluation) -> str:
     measure = Measure.of(row)
-    figure = f" {measure}" if measure else ""
+    figure = f" {measure.whole}" if measure else ""
     return f"evaluation {row.pk}: {row.verdict}{f' {row.reason}' if row.reason else ''}{figure}"

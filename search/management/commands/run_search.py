@@ -17,10 +17,10 @@ from adaexplore_site.core.audit import ActionRefused
 from judge.bench.interpreting.calibration import model_for
 from judge.devices.benches import bench_for, toolchain_of
 from judge.devices.models import Device
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import BESIDE, Measure
+from judge.problems.admission import admission_queue, problem_admit
 from judge.problems.models import OFFERED, Problem
 from judge.problems.preflight import preflight
-from judge.problems.services import admission_queue, problem_admit
 from judge.selftest.trust import doubt_about
 from judge.values import Basis, JudgeError, StageRecord, Stopped
 from memory.prompting.places import toolchain_now
@@ -223,8 +223,11 @@ def _figure(shown: Measure | None) -> str:
     if shown is None:
         return ""
     if shown.error is not None:
-        return f"{shown.value:.2f}× within {shown.error:.1f}× MODELLED"
-    return f"{shown.value:.2f}× [{shown.low:.2f}–{shown.high:.2f}] {shown.basis.upper()}"
+        figure = f"{shown.value:.2f}× within {shown.error:.1f}× MODELLED"
+    else:
+        count = f" {shown.count}" if shown.count else ""
+        figure = f"{shown.value:.2f}× [{shown.low:.2f}–{shown.high:.2f}]{count} {shown.basis.upper()}"
+    return "; ".join([figure, *shown.beside])
 
 
 def _sentence(document: dict[str, Any], device: Device) -> str:
@@ -239,10 +242,11 @@ def _sentence(document: dict[str, Any], device: Device) -> str:
             if correct
             else f"{head} No correct kernel was found."
         )
-    low, high = best["interval"]
+    low, high = best["interval"] or (None, None)
     error = f" {model_for(device.arch).sentence}" if device.basis is Basis.MODELLED else ""
     word = "Best" if document["best"] else f"{nothing_faster(ended=True)}. Closest"
-    shown = Measure(best["speedup"], low, high, best["n"], Basis(best["basis"]))
+    beside = {name: best[name] for name in ("fastest", *BESIDE)}
+    shown = Measure(best["speedup"], low, high, best["n"], Basis(best["basis"]), **beside)
     return f"{head} {word}: node {best['number']}, {_figure(shown)}.{error}"
 
 

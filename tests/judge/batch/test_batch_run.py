@@ -175,7 +175,7 @@ def test_ctrl_c_ends_the_run_with_its_children_and_it_goes_on_later(tmp_path) ->
     time.sleep(0.5)  # into the second job; nothing depends on how far
     children = descendants(process.pid)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130 and "same command to continue" in said
     assert children and not any(Path(f"/proc/{pid}").exists() for pid in children)
     assert json.loads(out.read_text())["id"] == "first"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from judge.bench.audit.launch_checks import Kernels, check_effect, note_decoys
 from judge.bench.audit.physics import check_roofline, moved_bytes
 from judge.bench.audit.share import Share, check_compiler, check_share, from_trace
 from judge.bench.device.gpu_lock import GpuLock
+from judge.bench.exchange.claims import LaunchesFail
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.rows import LaunchedRow
 from judge.bench.foreign.whereabouts import SILENT
@@ -47,14 +49,31 @@ def test_kernels_are_told_apart_by_origin_and_ending():
 
 @pytest.fixture
 def answers(monkeypatch):
-    """Who gives a right answer: the child whose launches do nothing, and the one whose launches fail."""
+    """Who gives a right answer: one whose launches do nothing, and one whose launches fail."""
     told = {"noop": False, "raise": False}
-    monkeypatch.setattr(launch_checks, "_begin", lambda setting, names, question: None)
-    monkeypatch.setattr(launch_checks, "_survives", lambda setting, name, question: told[name])
+    monkeypatch.setattr(
+        launch_checks, "_survives", lambda setting, name, question, fail=False: told["raise" if fail else name]
+    )
     return told
 
 
-def effect(setting: Audited, found: Kernels) -> str:
+class Children:
+    """The child without launches, which answers on or not; who is started and let go."""
+
+    def __init__(self, answers: bool = True) -> None:
+        self.contacts: dict[str, Any] = {"noop": SimpleNamespace(answers=answers)}
+        self.said: list[object] = []
+
+    def want(self, wanted: dict[str, str]) -> None:
+        self.said.append(wanted)
+        self.contacts |= wanted
+
+    def release(self, *names: str) -> None:
+        self.said.append(names)
+
+
+def effect(setting: Audited, found: Kernels, children: Children | None = None) -> str:
+    setting.subjects = children or Children()
     return check_effect(setting, found, None, "noop", "raise")
 
 
@@ -144,22 +163,28 @@ def test_decoys_are_kernels_that_nothing_launched_reaches():
     assert clean.codes == []
 
 
-def test_both_children_without_launches_construct_their_models_before_one_is_asked(monkeypatch):
-    did: list[object] = []
-    contacts = {name: SimpleNamespace(deadline=None) for name in ("noop", "raise")}
-    subjects = SimpleNamespace(
-        contacts=contacts, begin=lambda names, reference, question: did.append((names, question))
-    )
-    monkeypatch.setattr(launch_checks, "_survives", lambda setting, name, question: did.append(name))
-    check_effect(Audited(subjects=subjects, reference=None), kernels(row("k")), "question", "noop", "raise")
-    assert did == [(("noop", "raise"), "question"), "noop", "raise"]
-    assert all(contact.deadline.stage() <= launch_checks.PATIENCE_S for contact in contacts.values())
+@pytest.mark.parametrize(
+    ("library", "failed", "answers_on", "started"),
+    [
+        (Library.LABEL, False, True, []),
+        (Library.LABEL, False, False, [{"raise": "raise"}]),
+        (Library.LABEL, True, True, [{"raise": "raise"}]),
+        (Library.ALLOW, True, True, [{"raise": "raise"}]),
+        (Library.ALLOW, False, False, []),
+    ],
+)
+def test_one_child_does_without_launches_unless_a_verdict_depends_on_it(answers, library, failed, answers_on, started):
+    """Who saw launches succeed before they fail could tell, and answer no more."""
+    children = Children(answers_on)
+    found = kernels(row("k"), row("l", completed=0, raised=1)) if failed else kernels(row("k"))
+    effect(Audited(library=library), found, children)
+    assert children.said == [*started, ("noop", "raise") if started else ("noop",)]
 
 
 @pytest.mark.parametrize(
     ("outcome", "survives"), [(True, True), (False, False), (Ended, False), (SubjectFailed, False)]
 )
-def test_a_child_without_launches_is_asked_in_its_own_time_and_let_go(monkeypatch, outcome, survives):
+def test_a_child_without_launches_is_asked_in_its_own_time(monkeypatch, outcome, survives):
     def asked(rounds, question):
         if outcome is Ended:
             raise Ended(Verdict.WRONG, "audit", "value.mismatch", "")
@@ -167,12 +192,15 @@ def test_a_child_without_launches_is_asked_in_its_own_time_and_let_go(monkeypatc
             raise SubjectFailed("noop", "timeout", "forward", "")
         return outcome
 
-    contact, gone = SimpleNamespace(deadline=None), []
-    subjects = SimpleNamespace(contacts={"noop": contact}, release=gone.append)
-    setting = Audited(subjects=subjects, rounds=lambda name, question: ("rounds", question))
+    said: list[object] = []
+    contact = SimpleNamespace(deadline=None, ask=said.append)
+    setting = Audited(
+        subjects=SimpleNamespace(contacts={"noop": contact}), rounds=lambda name, question: ("rounds", question)
+    )
     monkeypatch.setattr(launch_checks, "survives", asked)
-    assert launch_checks._survives(setting, "noop", "question") is survives
-    assert gone == ["noop"] and 19 < contact.deadline.stage() <= 20
+    assert launch_checks._survives(setting, "noop", "question") is survives and said == []
+    assert 19 < contact.deadline.stage() <= 20
+    assert launch_checks._survives(setting, "noop", "question", fail=True) is survives and said == [LaunchesFail]
 
 
 # -- whose time is it --

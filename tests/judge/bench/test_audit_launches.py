@@ -29,6 +29,7 @@ def test_a_kernel_that_does_the_work_passes_with_nothing_to_say(interpreter_benc
         "audit.launches",
         "audit.share",
         "audit.sealed",
+        "audit.text",
     ]
 
 

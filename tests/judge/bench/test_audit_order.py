@@ -76,7 +76,7 @@ def steps(monkeypatch):
     monkeypatch.setattr(whole, "check_share", step("share", "40%"))
     monkeypatch.setattr(whole, "check_sealed", step("sealed", "2 right"))
     monkeypatch.setattr(whole, "check_roofline", step("roofline", "12 us"))
-    monkeypatch.setattr(whole, "first_children", lambda setting: {"sealed#1": "run"})
+    monkeypatch.setattr(whole, "first_child", lambda setting: {"sealed#1": "run"})
     return state
 
 
@@ -101,7 +101,7 @@ def test_the_time_of_a_check_is_recorded_in_milliseconds(steps, monkeypatch):
     steps.fail["examine"] = LATE
     with pytest.raises(Ended):
         run(steps)
-    assert [ms for _, _, ms, _ in steps.records] == [250.0] * 5
+    assert [ms for _, _, ms, _ in steps.records] == [250.0] * 6
 
 
 CHECKS = ["examine", "kernels", "effect", "decoys", "traffic", "traffic", "compiler", "sealed"]
@@ -112,10 +112,10 @@ def test_the_checks_come_in_order_and_each_is_recorded(steps):
     assert steps.seen == CHECKS
     assert [(name, state, detail) for name, state, _, detail in steps.records] == [
         ("audit.state", "ok", ""), ("audit.launches", "ok", "1 kernel ran"), ("audit.share", "ok", "not known"),
-        ("audit.sealed", "ok", "2 right"),
+        ("audit.sealed", "ok", "2 right"), ("audit.text", "ok", ""),
     ]  # fmt: skip
     assert all(0 <= ms < 5e3 for _, _, ms, _ in steps.records)
-    children = {"audit": "census", "audit.noop": "noop", "audit.raise": "raise", "sealed#1": "run"}
+    children = {"audit": "census", "audit.noop": "noop", "sealed#1": "run"}
     assert subjects.said == [("more", children), ("release", ("audit",))]
 
 
@@ -134,7 +134,7 @@ def test_a_gpu_has_its_trace_its_roofline_and_no_sanitizer(steps, monkeypatch):
     run(steps, device="cuda:0", candidate_us=3.0)
     assert steps.seen == ["examine", "kernels", "effect", "decoys", "compiler", "share", "sealed", "roofline"]
     assert [row[:2] for row in steps.records[3:]] == [
-        ("audit.sealed", "ok"), ("audit.sanitizer", "skipped"), ("audit.roofline", "ok"),
+        ("audit.sealed", "ok"), ("audit.sanitizer", "skipped"), ("audit.roofline", "ok"), ("audit.text", "ok"),
     ]  # fmt: skip
     assert steps.records[2][3] == "40%" and steps.records[4] == ("audit.sanitizer", "skipped", 0.0, "none here")
     steps.records.clear()
@@ -156,6 +156,17 @@ def test_the_first_check_that_fails_ends_it_and_is_recorded(steps, check, record
     name, state, ms, detail = steps.records[-1]
     assert (name, state, detail) == (record, "failed", told[2]) and 0 <= ms < 5e3
     assert steps.seen[-1] == check
+
+
+def test_a_text_that_reaches_further_ends_it_last(steps):
+    reaching = Audited(device="cpu", subjects=Subjects(), candidate_us=None, interprets=False, counted=None)
+    reaching.assignment, reaching.reaches = SimpleNamespace(target="sm_90"), ["candidate.py:3: import of gc"]
+    assert ended(lambda: Audit(reaching, lambda *row: steps.records.append(row), "lock").run()) == (
+        Verdict.SUSPECT,
+        "audit",
+        "audit.text",
+    )
+    assert steps.seen == CHECKS and steps.records[-1][:2] == ("audit.text", "failed")
 
 
 @pytest.mark.parametrize(("gpu", "noted"), [([{"name": "k", "us": 1.0}], ""), ([], "no kernel")])
@@ -198,6 +209,7 @@ def test_an_audit_has_a_wall_limit_of_its_own_and_children_of_its_own(monkeypatc
         "basis": "modelled",
         "sealed": [{"name": "a", "constants": {"N": 2}, "derived": True}],
         "defined": {"k": []},
+        "reaches": [],
     }
     assignment = SimpleNamespace(payload=payload, device="cuda:0")
     subjects.deadline = Deadline(-1.0, 30.0)
@@ -228,7 +240,7 @@ def test_an_audit_has_a_wall_limit_of_its_own_and_children_of_its_own(monkeypatc
 
 
 def setting(monkeypatch, fit: Binding = PLAIN) -> Setting:
-    payload = {"basis": "measured", "sealed": [], "defined": {}}
+    payload = {"basis": "measured", "sealed": [], "defined": {}, "reaches": []}
     subjects = Subjects()
     monkeypatch.setattr(Subjects, "introduce", lambda self, *row: self.said.append(row) or fit)
     assignment = SimpleNamespace(payload=payload, device="cpu", boss="boss")

@@ -11,7 +11,8 @@ import torch
 
 from judge.bench.audit import sealed, state_checks
 from judge.bench.audit import setting as settings
-from judge.bench.audit.sealed import check_sealed, first_children
+from judge.bench.audit.case_child import KEPT
+from judge.bench.audit.sealed import check_sealed, first_child
 from judge.bench.audit.setting import Answer
 from judge.bench.exchange.claims import Forwarded
 from judge.bench.exchange.contact import SubjectFailed
@@ -191,41 +192,35 @@ def case(name: str, *, derived: bool = False) -> SealedCase:
     return SealedCase(name, {}, derived)
 
 
-def sealed_with(monkeypatch, results: dict[str, str], *cases: SealedCase, device: str = "cpu") -> Audited:
-    started, released = [], []
-    contacts: dict[str, object] = {}
+def sealed_with(monkeypatch, results: dict[str, str], *cases: SealedCase) -> Audited:
+    setting = Audited(sealed=list(cases), asked=[], children=[])
 
-    def more(wanted):
-        started.append(list(wanted))
-        contacts.update(wanted)
+    def ask_case(setting, child, case, number):
+        setting.asked.append((number, case.name))
+        setting.children.append(child)
+        return results[case.name]
 
-    subjects = SimpleNamespace(
-        contacts=contacts, more=more, release=lambda name: (released.append(name), contacts.pop(name))
-    )
-    setting = Audited(sealed=list(cases), subjects=subjects, device=device, started=started, released=released)
-    monkeypatch.setattr(sealed, "_ask_case", lambda setting, name, case, number: results[case.name])
+    monkeypatch.setattr(sealed, "_ask_case", ask_case)
     return setting
 
 
-def test_every_case_is_asked_of_a_child_of_its_own(monkeypatch):
-    cases = [case(str(n)) for n in range(6)]
-    setting = sealed_with(monkeypatch, {str(n): "right" for n in range(6)}, *cases)
-    assert check_sealed(setting) == "6 right"
-    names = [f"sealed#{n}" for n in range(1, 7)]
-    assert setting.started == [names[:4], names[4:]] and setting.released == names
-    gpu = sealed_with(monkeypatch, {str(n): "right" for n in range(6)}, *cases, device="cuda:0")
-    check_sealed(gpu)
-    assert gpu.started == [names[:2], names[2:4], names[4:]]
+def test_every_case_is_asked_of_one_child_and_declared_ones_first(monkeypatch):
+    cases = [case(str(n), derived=n < 4) for n in range(8)]
+    orders = set()
+    for _ in range(20):
+        setting = sealed_with(monkeypatch, {str(n): "right" for n in range(8)}, *cases)
+        assert check_sealed(setting) == "8 right"
+        assert sorted(setting.asked[:4]) == [(n - 3, str(n)) for n in range(4, 8)], "numbered as they are stored"
+        assert sorted(setting.asked[4:]) == [(n + 5, str(n)) for n in range(4)]
+        assert len(set(setting.children)) == 1
+        orders.add(tuple(setting.asked))
+    assert len(orders) > 1, "nobody knows what a child was asked before"
 
 
-def test_the_first_children_are_started_ahead_where_that_costs_no_gpu_memory(monkeypatch):
+def test_the_child_is_started_ahead_and_so_many_cases_are_asked(monkeypatch):
     cases = [case(str(n)) for n in range(14)]
-    ahead = first_children(Audited(sealed=cases))
-    assert ahead == {f"sealed#{n}": "run" for n in range(1, 5)}
-    assert first_children(Audited(sealed=cases, device="cuda:0")) == {} == first_children(Audited(sealed=[]))
-    setting = sealed_with(monkeypatch, {str(n): "right" for n in range(14)}, *cases)
-    setting.subjects.contacts.update(ahead)
-    assert check_sealed(setting) == "12 right" and setting.started[0] == [f"sealed#{n}" for n in range(5, 9)]
+    assert first_child(Audited(sealed=cases)) == {"sealed#1": "run"} and first_child(Audited(sealed=[])) == {}
+    assert check_sealed(sealed_with(monkeypatch, {str(n): "right" for n in range(14)}, *cases)) == "12 right"
 
 
 def test_a_problem_without_sealed_cases(monkeypatch):
@@ -243,7 +238,7 @@ def test_a_declared_case_that_fails_decides(monkeypatch, result, how):
     assert (caught.value.verdict, caught.value.stage) == (Verdict.WRONG, "audit")
     assert caught.value.reason == "audit.sealed_case"
     assert f"on sealed case 2 of 2 the candidate {how}," in caught.value.message
-    assert setting.released == ["sealed#1", "sealed#2"]
+    assert set(setting.asked) <= {(1, "a"), (2, "b")}, "derived ones are not asked any more"
 
 
 def test_derived_cases_only_label(monkeypatch):
@@ -299,7 +294,9 @@ def test_what_ends_an_evaluation_on_a_sealed_case(kind, verdict, reason, tells):
     assert ("secret" in caught.value.message) is tells
 
 
-def asked_case(monkeypatch, judged: list[object], **expected: object) -> tuple[str, list[object]]:
+def asked_case(
+    monkeypatch, judged: list[object], derived: bool = False, **expected: object
+) -> tuple[str, list[object]]:
     """`_ask` with a reference of this kind; each judgement passes or raises."""
     said = SimpleNamespace(**{"empty": False, "finite": True, "worst": 0.25} | expected)
     first = Question("given", [torch.zeros(expected.get("elements", 10))], {}, 1, said)
@@ -314,8 +311,8 @@ def asked_case(monkeypatch, judged: list[object], **expected: object) -> tuple[s
             raise step
 
     monkeypatch.setattr(settings, "ask_once", ask_once)
-    setting = Audited(ready=lambda name, reference, question: "rounds")
-    return sealed._ask(setting, "sealed#1", case("a"), SimpleNamespace(first=None)), seen[1:]
+    child = SimpleNamespace(judged=lambda reference, question, judge, stage: judge("rounds"))
+    return sealed._ask(Audited(), child, case("a", derived=derived), SimpleNamespace(first=None)), seen[1:]
 
 
 def test_a_case_is_right_when_both_rounds_are(monkeypatch):
@@ -335,6 +332,13 @@ def test_a_failure_is_excused_by_what_the_reference_needs(monkeypatch):
     for excused, result in ((False, "wrong"), (True, "left out")):
         monkeypatch.setattr(sealed, "is_excused", lambda setting, fault, *rest, says=excused: fault is failed and says)
         assert asked_case(monkeypatch, [failed])[0] == result
+
+
+def test_what_is_kept_of_another_case_ends_it_unless_the_case_only_labels(monkeypatch):
+    kept = Ended(Verdict.STATE_VIOLATION, "audit", KEPT, "keep nothing")
+    assert asked_case(monkeypatch, [kept], derived=True)[0] == "wrong"
+    with pytest.raises(Ended, match=KEPT):
+        asked_case(monkeypatch, [kept])
 
 
 def test_a_broken_protocol_ends_it_without_the_candidates_words(monkeypatch):

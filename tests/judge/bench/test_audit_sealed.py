@@ -90,8 +90,3 @@ def test_a_case_that_the_reference_does_not_take_is_left_out(cpu_bench, constant
     outcome = audited(cpu_bench, REFUSES_ELSEWHERE, sealed=[sealed(**constants)])
     assert outcome.audit is Audit.PASSED
     assert next(stage.detail for stage in outcome.stages if stage.name == "audit.sealed") == "1 left out"
-
-
-def test_more_cases_than_children_at_once_are_all_asked(cpu_bench):
-    outcome = audited(cpu_bench, SAME, sealed=[sealed(SIZE=16 + number) for number in range(6)])
-    assert next(stage.detail for stage in outcome.stages if stage.name == "audit.sealed") == "6 right"

@@ -18,7 +18,7 @@ def setting(failure: SubjectFailed) -> Setting:
     def introduce(name, reference, question):
         raise failure
 
-    payload = {"basis": "measured", "sealed": [], "defined": {}}
+    payload = {"basis": "measured", "sealed": [], "defined": {}, "reaches": []}
     assignment = SimpleNamespace(payload=payload, device="cpu")
     return Setting(
         assignment, SimpleNamespace(introduce=introduce), SimpleNamespace(policy=DEFAULT_POLICY), [], candidate_us=None

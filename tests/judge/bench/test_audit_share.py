@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from judge.bench.audit.launch_checks import Kernels
 from judge.bench.audit.physics import least_us
-from judge.bench.audit.share import from_trace, from_traffic
+from judge.bench.audit.share import check_products, from_trace, from_traffic
 from judge.bench.exchange.rows import CountedRow
 from judge.bench.interpreting.traffic import LaunchTraffic
 from judge.bench.subjects.watch import traffic_row
-from tests.judge.replies import forwarded, launched, traced
+from judge.values import Library, Verdict
+from tests.judge.audit_setting import Audited, ended
+from tests.judge.replies import counted, forwarded, launched, traced
 
 
 def ran(*names: str) -> Kernels:
@@ -44,6 +49,32 @@ def test_the_modelled_share_weighs_launches_by_their_bytes():
     assert share is not None
     assert 0 < share.value < 0.05
     assert share.modelled
+
+
+@pytest.mark.parametrize(
+    ("library", "products", "refused"),
+    [
+        (Library.REFUSE, 512, True),
+        (Library.REFUSE, 511, False),
+        (Library.LABEL, 512, False),
+        (Library.REFUSE, 0, False),
+    ],
+)
+def test_where_libraries_are_refused_torch_does_less_than_half_of_the_products(library, products, refused):
+    reference = SimpleNamespace(
+        load=lambda state: None,
+        whereabouts=SimpleNamespace(inside=lambda where: nullcontext()),
+        gradients=SimpleNamespace(arguments=lambda inputs: inputs),
+        model=lambda x: x @ x,  # 8 by 8: 1024 operations
+    )
+    question = SimpleNamespace(state={}, inputs=(torch.ones(8, 8),))
+    rows = [counted("aten.mm", "torch", dot_flops={"fp32": products}), counted("k", dot_flops={"fp32": 1024})]
+    setting = Audited(library=library, reference=reference)
+    if refused:
+        told = ended(lambda: check_products(setting, question, rows))
+        assert told == (Verdict.DISHONEST, "audit", "audit.foreign_kernels")
+    else:
+        check_products(setting, question, rows)
 
 
 def test_a_kernel_that_failed_once_and_ran_once_did_not_always_fail():

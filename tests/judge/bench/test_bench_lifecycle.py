@@ -18,7 +18,7 @@ from judge.bench.processes.children import Child
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, Outcome, ProblemSpec, SpeedCall, Verdict
-from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
+from tests.judge.bench_problems import PROBLEM, SAME, believed, candidate, judge
 
 pytestmark = pytest.mark.bench
 
@@ -57,17 +57,19 @@ def test_the_zygote_has_one_thread_and_no_cuda(cpu_bench):
     assert ready["cuda_touched"] is False
 
 
+@pytest.mark.quiet
 def test_measured_times_come_in_pairs_with_an_interval(cpu_bench):
-    outcome = judge(cpu_bench, SAME, timing=True)
+    outcome = believed(lambda: judge(cpu_bench, SAME, timing=True))
     assert outcome.verdict is Verdict.PASS
     assert outcome.speedup is not None and outcome.speedup.n >= 32
     assert outcome.speedup.low <= outcome.speedup.value <= outcome.speedup.high
     assert all(timing.n == outcome.speedup.n for timing in outcome.timings)
 
 
+@pytest.mark.quiet
 def test_a_slower_candidate_is_slower(cpu_bench):
     slow = candidate("for _ in range(200): y = self.right(x)\nreturn y")
-    speedup = judge(cpu_bench, slow, timing=True).speedup
+    speedup = believed(lambda: judge(cpu_bench, slow, timing=True)).speedup
     assert speedup is not None and speedup.call is SpeedCall.SLOWER
 
 
@@ -207,14 +209,15 @@ def test_a_fit_problem_is_admitted_with_its_stages(cpu_bench):
     assert [stage.name for stage in seen] == [stage.name for stage in report.stages]
 
 
+@pytest.mark.quiet
 def test_spares_are_used_by_the_next_evaluation_and_none_is_left_behind():
     with Bench("cpu", alternatives=False) as bench:
         bench.spares = 3
-        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS
+        assert believed(lambda: judge(bench, SAME, timing=True)).verdict is Verdict.PASS
         server = bench.server("plain")
         ready = [child for _, child in server._spares]
         assert len(ready) == 3
-        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS
+        assert believed(lambda: judge(bench, SAME, timing=True)).verdict is Verdict.PASS
         now = [child for _, child in server._spares]
         assert len(now) == 3 and not {id(child) for child in ready} & {id(child) for child in now}
         spare = server._spares[0][1]
@@ -222,20 +225,22 @@ def test_spares_are_used_by_the_next_evaluation_and_none_is_left_behind():
             server.pump()
         os.kill(spare.pid, signal.SIGKILL)
         time.sleep(0.5)  # the zygote's report is on its way
-        assert judge(bench, SAME, timing=True).verdict is Verdict.PASS, "a dead spare is passed over"
+        assert believed(lambda: judge(bench, SAME, timing=True)).verdict is Verdict.PASS, "a dead spare is passed over"
         folders = [child.folder for _, child in server._spares]
     assert not any(folder.exists() for folder in folders)
 
 
-def test_spares_of_other_bounds_are_replaced():
-    with Bench("cpu", alternatives=False) as bench:
-        bench.spares = 1
-        judge(bench, SAME)
-        first = bench.server("plain")._spares[0][1]
-        judge(bench, SAME, memory_mb=2048)
-        (order, second) = bench.server("plain")._spares[0]
-        assert second is not first and order["memory_mb"] == 2048
-        assert not first.folder.exists()
+def test_spares_of_other_bounds_are_replaced(cpu_bench, monkeypatch):
+    cpu_bench.rest()
+    monkeypatch.setattr(cpu_bench, "spares", 1)
+    judge(cpu_bench, SAME)
+    first = cpu_bench.server("plain")._spares[0][1]
+    judge(cpu_bench, SAME, memory_mb=2048)
+    (order, second) = cpu_bench.server("plain")._spares[0]
+    assert second is not first and order["memory_mb"] == 2048
+    assert not first.folder.exists()
+    cpu_bench.rest()
+    assert cpu_bench.server("plain").waiting() == [] and not second.folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from judge.bench.device.statistics import LOOKS
 from judge.bench.timing.enough import CHECKS, MOST, PRECISE, TIME
 from judge.bench.timing.trusted import CPU
 from judge.values import SpeedCall, Verdict
-from tests.judge.bench_problems import PROBLEM, candidate, judge
+from tests.judge.bench_problems import PROBLEM, believed, candidate, judge
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.quiet]
 
 SLOW = "z = x\nfor _ in range(100): z = (z + 1.0).relu() - z.relu()\n"
 LIE = """
@@ -27,7 +27,7 @@ def finding(outcome, code):
 
 
 def test_an_honest_time_is_supported_by_the_referees_own_clock(cpu_bench):
-    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True)
+    outcome = believed(lambda: judge(cpu_bench, candidate("return self.right(x)"), timing=True))
     assert outcome.verdict is Verdict.PASS, outcome
     trusted = finding(outcome, "time.trusted")
     assert trusted is not None and trusted.data["calls"] >= 2
@@ -55,7 +55,7 @@ def test_a_candidate_that_is_no_would_be_best_is_not_burst(cpu_bench):
 def test_random_outputs_are_checked_in_bursts_as_draws_for_their_content(cpu_bench):
     problem = PROBLEM.replace("return torch", "return torch.nn.functional.dropout(x, 0.5, True) + 0 * torch", 1)
     source = problem.replace("class Model(", "class ModelNew(")
-    outcome = judge(cpu_bench, source, problem=problem, timing=True)
+    outcome = believed(lambda: judge(cpu_bench, source, problem=problem, timing=True))
     assert outcome.verdict is Verdict.PASS and outcome.speedup is not None, outcome
     assert finding(outcome, "time.trusted") is not None and finding(outcome, "time.unchecked") is None
 
@@ -76,8 +76,8 @@ def test_what_is_surely_below_the_best_does_not_meet_it(cpu_bench):
 
 
 def test_a_would_be_best_is_measured_twice_beside_the_best_so_far(cpu_bench):
-    slow = candidate(f"{SLOW}return self.right(x)")
-    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True, beat=0.01, incumbent=slow)
+    slow, same = candidate(f"{SLOW}return self.right(x)"), candidate("return self.right(x)")
+    outcome = believed(lambda: judge(cpu_bench, same, timing=True, beat=0.01, incumbent=slow))
     assert outcome.verdict is Verdict.PASS and outcome.versus_incumbent is not None, outcome
     assert outcome.versus_incumbent.call is SpeedCall.FASTER and outcome.versus_incumbent.value > 3
     assert {row.subject.value for row in outcome.timings} == {"candidate", "eager", "incumbent"}
@@ -91,6 +91,7 @@ def test_a_would_be_best_is_measured_twice_beside_the_best_so_far(cpu_bench):
     ids=["at import", "in forward"],
 )
 def test_a_best_so_far_that_fails_is_left_out_and_blames_nobody(cpu_bench, incumbent):
-    outcome = judge(cpu_bench, candidate("return self.right(x)"), timing=True, beat=0.01, incumbent=incumbent)
+    same = candidate("return self.right(x)")
+    outcome = believed(lambda: judge(cpu_bench, same, timing=True, beat=0.01, incumbent=incumbent))
     assert outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
     assert "incumbent" in outcome.environment or finding(outcome, "time.no_incumbent") is not None

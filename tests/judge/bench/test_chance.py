@@ -17,6 +17,11 @@ def dropped(keep: float, *, scale: bool = True, by_row: bool = False) -> torch.T
     return X * mask / (keep if scale else 1.0)
 
 
+def _masks(rows: int, columns: int = 48) -> torch.Tensor:
+    """Drawn once for several elements when it is repeated."""
+    return torch.rand(rows, columns) < 0.7
+
+
 def told(one, other) -> str:
     """What tells `other`'s draws from `one`'s."""
     torch.manual_seed(3)
@@ -35,6 +40,8 @@ def told(one, other) -> str:
         (lambda: X.clone(), "share of exact zeros"),
         (lambda: dropped(0.7).flip(1), "mean"),
         (lambda: dropped(0.7) * float("nan"), "NaN"),
+        (lambda: X * _masks(16).repeat(2, 1) / 0.7, "change together"),
+        (lambda: X * _masks(32, 24).repeat_interleave(2, 1) / 0.7, "change together"),
     ],
 )
 def test_dropout_of_another_kind_is_told_apart(make, words):
@@ -54,6 +61,13 @@ def test_noise_of_another_width_is_told_apart_and_correlated_noise_is_not_doubte
     swapped = X.flip(0)
     assert told(lambda: torch.randn(32, 48) * (1 + X), lambda: torch.randn(32, 48) * (1 + X)) == ""
     assert told(lambda: torch.rand(32, 48) + X, lambda: torch.rand(32, 48) + swapped)
+
+
+def test_a_mask_that_the_reference_itself_repeats_is_no_fault():
+    def repeated() -> torch.Tensor:
+        return X * _masks(16).repeat(2, 1) / 0.7
+
+    assert told(repeated, repeated) == ""
 
 
 def test_elements_that_never_change_must_be_equal():

@@ -54,7 +54,7 @@ class Lock:
     """Writes down how the GPU is held."""
 
     def __init__(self) -> None:
-        self.use, self.said = GpuUse(), []
+        self.use, self.said, self.makes = GpuUse(), [], False
 
     @contextmanager
     def alone(self):
@@ -67,6 +67,15 @@ class Lock:
         self.said.append("left")
         yield
         self.said.append("back")
+
+    def contexts_are_made(self) -> bool:
+        return self.makes
+
+    @contextmanager
+    def without_contexts(self):
+        self.said.append("no contexts")
+        self.makes = False
+        yield
 
 
 @pytest.mark.parametrize(("noisy", "cycles"), [(0, 0), (2, 2), (1000, 6)])
@@ -82,6 +91,15 @@ def test_others_may_use_a_gpu_that_is_not_quiet_until_it_is_or_long_enough(monke
         lock.said.append("measured")
     assert lock.said == ["alone", "shared", "left", "back"] * cycles + ["alone", "measured", "shared"]
     assert waited_s == lock.use.quiet_s == pytest.approx(clocks.QUIET_PAUSE_S * cycles)
+
+
+def test_contexts_in_the_making_are_waited_for_where_the_gpu_is_not_quiet_beside_them():
+    for quiet, said in ((True, []), (False, ["no contexts"])):
+        lock, told = Lock(), iter([quiet, True])
+        lock.makes = True
+        with quiet_and_alone(lock, "cuda:0", lambda device, told=told: next(told), awake):
+            lock.said.append("measured")
+        assert lock.said == ["alone", *said, "measured", "shared"], "nobody else is let in for that"
 
 
 def test_the_processor_is_not_asked_for_quiet():

@@ -71,7 +71,7 @@ def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed
     found = seen[-1]
     assert len(seen) == used
     assert (len(stage.suffixes) + 1, agree) == (used, confirmed)
-    assert ahead[0] == ["audit", "audit.noop", "audit.raise"], "they start before the measurement that they wait for"
+    assert ahead[0] == ["audit", "audit.noop"], "they start before the measurement that they wait for"
     assert stage.suffixes == ["#2", "#3"][: used - 1]
     assert children == released and ("incumbent#2" in children) == (pairs[0] is not None)
     assert ("time.parts" in [finding.code for finding in found.findings]) == confirmed
@@ -79,3 +79,14 @@ def test_a_narrow_win_is_found_in_three_sets_of_processes(pairs, used, confirmed
     assert told.data["first_speedup"] == 2.0
     assert ("three times" in told.message) == (used == 3)
     assert [finding.code for finding in found.findings].count("time.trusted") == 1
+
+
+@pytest.mark.parametrize(("pairs", "beat", "wins"), [
+    ([FASTER, None], 1.89, True), ([FASTER, None], 1.91, False), ([None, None], 1.91, False),
+    ([None, None], None, True), ([FASTER, FASTER], 1.91, True),
+])  # fmt: skip
+def test_without_the_best_so_far_beside_it_the_interval_must_lie_above_its_speedup(pairs, beat, wins) -> None:
+    """It is 2.0 [1.9, 2.1] times as fast as eager."""
+    subjects: Any = SimpleNamespace(want=lambda roles: None, ahead=lambda roles: None, release=lambda *names: None)
+    found = confirming.confirmed(Stage(*pairs[1:]), measured(pairs[0]), subjects, beat=beat)
+    assert found[1] is wins

@@ -20,7 +20,7 @@ from judge.bench.runner import Bench
 from judge.values import Job, JudgeError, Limits, ProblemSpec
 from tests.judge.bench.fake_nvml import Board, FakeNvml
 
-LIMITS = Limits(wall_s=30, stage_s=10)
+LIMITS = Limits(wall_s=300, stage_s=120)
 
 
 def machine(folder: Path, *pairs: tuple[int, ...], nodes: tuple[str, ...] = ()) -> Path:

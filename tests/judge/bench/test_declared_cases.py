@@ -10,7 +10,7 @@ import pytest
 
 from judge.bench.deciding import declared_check
 from judge.values import Outcome, Verdict
-from tests.judge.audit_kernels import audited
+from tests.judge.audit_kernels import audited, sealed
 from tests.judge.bench.test_audit_sealed import REFUSES_ELSEWHERE, WRONG_ELSEWHERE, sized
 from tests.judge.bench_problems import PROBLEM, SAME, candidate, judge
 from tests.judge.problem_texts import examine, module
@@ -58,12 +58,11 @@ def test_the_candidate_is_imported_while_the_reference_answers(monkeypatch):
     monkeypatch.setattr(declared_check, "Reference", refuses)
     monkeypatch.setattr(declared_check, "with_case", with_case)
     whereabouts = SimpleNamespace(device_lost=lambda: False)
-    subjects: Any = SimpleNamespace(more=lambda wanted: order.append(wanted), release=order.append)
     reference: Any = SimpleNamespace(loaded=None, policy=None, whereabouts=whereabouts)
-    setting: Any = SimpleNamespace(subjects=subjects, reference=reference, device="cpu")
-    check = declared_check.DeclaredCheck(setting, [])
-    assert check.ask("wide", "case#1", 5.0).startswith("the reference cannot be run")
-    assert order == [{"case#1": "run"}, "reference", "case#1"]
+    setting: Any = SimpleNamespace(reference=reference, device="cpu")
+    child: Any = SimpleNamespace(start=lambda: order.append("child"))
+    assert declared_check.DeclaredCheck(setting, []).ask("wide", child, 5.0).startswith("the reference cannot be run")
+    assert order == ["child", "reference"]
 
 
 @pytest.mark.parametrize("excuse", ["raise MemoryError", "time.sleep(60)"])
@@ -79,13 +78,51 @@ def test_the_order_of_cases_is_drawn(monkeypatch):
     asked = []
     monkeypatch.setattr(declared_check.DeclaredCheck, "ask", lambda check, name, *rest: asked.append(name) or "")
     cases: Any = dict.fromkeys("abcdefgh", "")
+    setting: Any = SimpleNamespace(reference=SimpleNamespace(lean=False))
     orders = set()
     for _ in range(20):
         asked.clear()
-        assert declared_check.DeclaredCheck(None, []).run(cases, 5.0) == "8 right"  # type: ignore[arg-type]
+        assert declared_check.DeclaredCheck(setting, []).run(cases, 5.0) == "8 right"
         assert sorted(asked) == [*"abcdefgh"]
         orders.add(tuple(asked))
     assert len(orders) > 1
+
+
+@pytest.mark.parametrize(
+    ("lean", "counted", "children"), [(False, "", 1), (False, "b", 2), (False, "abc", 3), (True, "", 3)]
+)
+def test_cases_whose_launches_are_counted_or_that_need_the_memory_have_children_of_their_own(
+    monkeypatch, lean, counted, children
+):
+    used = set()
+    monkeypatch.setattr(declared_check.DeclaredCheck, "ask", lambda check, name, child, left_s: used.add(child) or "")
+    setting: Any = SimpleNamespace(reference=SimpleNamespace(lean=lean))
+    counting = declared_check.Counting(1, lambda answered: None)
+    check = declared_check.DeclaredCheck(setting, [], tuple(counted), counting)
+    assert check.run(dict.fromkeys("abc", ""), 5.0) == "3 right" and len(used) == children
+
+
+THREE = PROBLEM + "\n\ndef get_cases():\n    return {name: {'SIZE': 80 + 16 * n} for n, name in enumerate('abc')}\n"
+KEEPS_THE_FIRST_SIZE = candidate(
+    "SIZES.append(x.shape[-1])\ny = self.right(x)\nreturn y if x.shape[-1] == SIZES[0] else y * 1.5", head="SIZES = []"
+)
+
+
+def test_what_a_candidate_keeps_of_one_case_for_the_next_is_no_pass(cpu_bench):
+    outcome = judge(cpu_bench, sized(KEEPS_THE_FIRST_SIZE), problem=THREE)
+    assert (outcome.verdict, outcome.reason) == (Verdict.STATE_VIOLATION, "state.other_case"), outcome
+    assert outcome.message.startswith("in case ") and "right in a process of its own" in outcome.message
+
+
+def test_an_audited_pass_and_a_loser_start_few_processes(cpu_bench):
+    """Each has a CUDA context on a GPU. One for each case and each way of taking launches away were 14 and 5."""
+    sets = [sealed(SIZE=16 + number) for number in range(6)]
+    best = audited(cpu_bench, SAME, problem=THREE, sealed=sets)
+    assert best.verdict is Verdict.PASS and len(best.cases) >= 3 * 2
+    assert set(best.environment["children"]) == {"referee", "candidate", "case#1", "audit", "audit.noop", "sealed#1"}
+    assert next(stage.detail for stage in best.stages if stage.name == "audit.sealed") == "6 right"
+    loser = judge(cpu_bench, SAME, problem=THREE)
+    assert len(loser.environment["children"]) <= 3
 
 
 def test_without_other_cases_there_is_no_such_stage(cpu_bench):

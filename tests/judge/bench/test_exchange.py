@@ -11,7 +11,7 @@ import torch
 from judge.bench.device import gpu
 from judge.bench.exchange import arenas as exchange
 from judge.bench.exchange.arenas import PATTERN, Arena, Arenas, Slot, host_arena, open_host_arena, plan
-from judge.bench.exchange.nested import TensorMeta, packed
+from judge.bench.exchange.nested import NotCarried, TensorMeta, bare, packed
 from judge.bench.processes.child import Assignment
 from judge.bench.subjects.subject import Subject
 
@@ -140,3 +140,20 @@ def test_too_little_memory_is_not_taken_for_a_driver_that_does_not_share(monkeyp
     monkeypatch.setattr(gpu, "_driver", lambda: Driver(answer))
     with pytest.raises(error):
         gpu.allocate_shared(1 << 20, "cuda:0")
+
+
+def test_what_a_model_returned_is_taken_without_code_of_its_own():
+    class Late(tuple):
+        def __iter__(self):
+            raise AssertionError("computed late")
+
+    tensor = torch.ones(3)
+    tensor.detach = lambda: torch.zeros(3)
+    made = bare({"a": Late((tensor, [torch.nn.Parameter(tensor)])), "b": None})
+    ((first, (second,)), nothing) = made.values()
+    assert type(made["a"]) is tuple and type(second) is torch.Tensor and nothing is None
+    assert first.data_ptr() == second.data_ptr() == tensor.data_ptr() and first.detach().sum() == 3
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(NotCarried, match="nested too deeply"):
+        packed(bare(endless))

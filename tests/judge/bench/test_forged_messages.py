@@ -125,8 +125,8 @@ def test_a_fault_of_the_listener_is_not_taken_for_a_malformed_message():
 
 def nobody() -> SimpleNamespace:
     child = SimpleNamespace(
-        killed=False, killed_for_memory=False, tail=lambda: "", ending=lambda: "exited with status 1", log=b"",
-        log_dropped=0,
+        killed=False, killed_for_memory=False, out_of_time=False, tail=lambda: "", log=b"", log_dropped=0,
+        ending=lambda: "exited with status 1",
     )  # fmt: skip
     return SimpleNamespace(members=dict.fromkeys(("admit", "referee", "candidate", "compiler"), child))
 

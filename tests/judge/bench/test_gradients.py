@@ -276,6 +276,7 @@ class Slow(torch.autograd.Function):
 
 
 @pytest.mark.bench
+@pytest.mark.quiet
 def test_a_would_be_best_is_timed_in_parts(cpu_bench):
     """Eager sleeps in backward: forward alone is short."""
     source = SLOW + SCALE.replace("torch.tanh(x[0]) * self.w", "Slow.apply(torch.tanh(x[0]) * self.w)")

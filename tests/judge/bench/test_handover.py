@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.bench,
     pytest.mark.skipif(shutil.which("cc") is None, reason="Triton's host modules need a C compiler"),
 ]
-LIMITS = Limits(wall_s=90, stage_s=60)
+LIMITS = Limits(wall_s=300, stage_s=200)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from judge.bench.subjects.harness import Harness
+from judge.bench.subjects import harness as harness_module
+from judge.bench.subjects.harness import Harness, survey
 
 
 class Clerk:
@@ -39,6 +40,15 @@ def test_a_replaced_function_is_named(office):
     harness = Harness()
     office.helper = lambda: 3
     assert harness.touched() == ["judge.bench.office.helper"]
+    del office.helper
+    assert harness.touched() == ["judge.bench.office.helper"]
+
+
+def test_what_was_looked_through_ahead_is_what_it_compares_with(office, monkeypatch):
+    monkeypatch.setattr(harness_module, "_surveyed", {})
+    survey()
+    office.helper = lambda: 3
+    assert Harness().touched() == ["judge.bench.office.helper"]
 
 
 def test_other_code_in_the_same_function_is_named(office, monkeypatch):

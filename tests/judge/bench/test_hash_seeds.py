@@ -94,12 +94,13 @@ SALTED = TRITON.replace("        return y", "        print('salt', hash('a text'
 
 
 @pytest.mark.bench
-def test_two_benches_give_a_candidate_the_same_hashes() -> None:
+def test_two_benches_give_a_candidate_the_same_hashes(interpreter_bench) -> None:
     """What a candidate does may follow the order of a set of texts."""
     said = []
-    for _ in range(2):
-        with Bench("interpreter", alternatives=False) as bench:
-            job = Job("salt", ProblemSpec(PROBLEM), SALTED, limits=Limits(wall_s=120, stage_s=60))
+    limits = Limits(wall_s=300, stage_s=120)
+    job = Job("salt", ProblemSpec(PROBLEM), SALTED, limits=limits, timing=False, beat=float("inf"))
+    with Bench("interpreter", alternatives=False) as other:
+        for bench in (interpreter_bench, other):
             said.append({line for line in bench.evaluate(job).log.splitlines() if line.startswith("salt")})
     assert said[0] == said[1] and len(said[0]) == 1
 

@@ -61,6 +61,7 @@ def test_a_crash_of_the_process_is_named(cpu_bench):
 
 
 @pytest.mark.parametrize("where", ["import", "forward"])
+@pytest.mark.quiet
 def test_an_endless_loop_times_out(cpu_bench, where):
     source = "while True: pass\nclass ModelNew: pass\n" if where == "import" else candidate("while True: pass")
     outcome = judge(cpu_bench, source, stage_s=1.5, wall_s=20)

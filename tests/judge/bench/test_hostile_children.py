@@ -6,7 +6,7 @@ import pytest
 
 from judge.values import Job, Outcome, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME
-from tests.judge.hostile_children import DEEDS, LIMITS, STAGES, Mixture, is_blamed_on_it, judged
+from tests.judge.hostile_children import DEEDS, STAGES, Mixture, is_blamed_on_it, judged
 
 CHOSEN = [
     Mixture("forward", ("partial frame", "killed")),
@@ -32,5 +32,5 @@ def test_harm_is_the_candidates_fault(interpreter_bench, mixture):
     outcome = judged(interpreter_bench, mixture)
     assert is_blamed_on_it(outcome), outcome
     assert isinstance(outcome, Outcome) and outcome.verdict is not Verdict.PASS, "it did no harm"
-    after = interpreter_bench.evaluate(Job("after", ProblemSpec(PROBLEM), SAME, limits=LIMITS, timing=False))
+    after = interpreter_bench.evaluate(Job("after", ProblemSpec(PROBLEM), SAME, timing=False))
     assert after.verdict is Verdict.PASS

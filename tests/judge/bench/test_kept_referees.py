@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 
 from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.exchange.contact import Contact, Deadline
+from judge.bench.exchange.nested import TensorMeta
 from judge.bench.exchange.wire import Channel
 from judge.bench.foreign.loading import load_problem
 from judge.bench.judging.asking import Questions
@@ -28,7 +30,7 @@ from tests.judge.bench_problems import PROBLEM, SAME, candidate
 
 pytestmark = pytest.mark.bench
 
-LIMITS = Limits(wall_s=40, stage_s=20)
+LIMITS = Limits(wall_s=300, stage_s=120)
 OTHER = PROBLEM + "\n# another problem\n"
 
 
@@ -118,7 +120,7 @@ def test_one_that_dies_at_work_is_replaced_and_the_candidate_not_blamed(bench):
 def test_problems_and_limits_have_referees_of_their_own(bench):
     judged(bench, SAME)
     judged(bench, SAME, OTHER)
-    judged(bench, SAME, limits=replace(LIMITS, stage_s=19))
+    judged(bench, SAME, limits=replace(LIMITS, stage_s=119))
     assert len({row["referee"] for row in waiting(bench)}) == 3
 
 
@@ -198,8 +200,9 @@ def test_a_baseline_that_was_lent_more_memory_goes(monkeypatch, lent, stays):
     baseline = Contact("eager", ours.detach(), Deadline(9, 9), "cpu")
     monkeypatch.setattr(baseline, "tell", lambda *args, **fields: None)
     monkeypatch.setattr(baseline, "answer", lambda kind: kind())
-    for _ in range(lent):
-        baseline.make_arena([], [])
+    for number in range(lent):
+        baseline.make_arena([TensorMeta.of(torch.zeros(1 << 16))] * number, [])
+    baseline.make_arena([], [])  # which fits what it has
     baseline.warm = True
     assignment: Any = SimpleNamespace(device="cpu", boss=Channel(theirs), payload={"subjects": []}, links=[])
     cache = RefereeCache(assignment)

@@ -39,7 +39,7 @@ def test_the_judge_says_it(cpu_bench: Bench, code: str) -> None:
     policy = Policy(gradients=Gradients.ALL) if code in WITH_GRADIENTS else DEFAULT_POLICY
     problem, source = {**JUDGED, **WITH_GRADIENTS}[code]
     spec = ProblemSpec(problem, None, policy)
-    outcome = cpu_bench.evaluate(Job(f"job-{code}", spec, source, limits=Limits(wall_s=60)))
+    outcome = cpu_bench.evaluate(Job(f"job-{code}", spec, source, limits=Limits(wall_s=300, stage_s=120)))
     found = match_of(outcome.reason, outcome.message)
     assert outcome.verdict is not Verdict.PASS
     assert found is not None and found.pattern.code == code, (outcome.verdict, outcome.reason, outcome.message)

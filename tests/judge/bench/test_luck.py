@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,10 @@ import pytest
 from judge.bench.deciding import confirming
 from judge.bench.device import luck
 from judge.bench.device.luck import Luck, apart, contradictory, luck_of, over_processes, student
-from judge.bench.device.statistics import paired_speedup, timing_of
+from judge.bench.device.statistics import paired_speedup, timing_of, unpaired_speedup
 from judge.bench.timing.pairs import learned, published
 from judge.bench.timing.stage import Measured, TimingStage
-from judge.values import Basis, Finding, SpeedCall, Speedup, Subject
+from judge.values import Basis, Finding, SpeedCall, Speedup, Subject, Timing
 
 
 def pair(value: float, half: float = 0.001, call: SpeedCall = SpeedCall.NONE, n: int = 16) -> Speedup:
@@ -49,7 +50,7 @@ def test_several_pairs_tell_their_spread_and_what_is_within_one_comes_on_top():
     alone = over_processes(pairs, Luck(6, 0.005), 100.0)  # they differ by more than what is known explains
     assert math.log(alone.high / 1.1) == pytest.approx(student(2.0) * math.log(1.1) / math.sqrt(3))
     wide = over_processes([pair(2.0, half=0.3)], Luck(6, 0.0), 100.0)
-    assert math.log(wide.high / 2.0) == pytest.approx(0.3 / luck.NORMAL * student(6.0))
+    assert math.log(wide.high / 2.0) == pytest.approx(0.3 / luck.normal() * student(6.0))
 
 
 def test_the_call_is_that_of_the_interval_over_pairs():
@@ -203,3 +204,23 @@ def test_a_kernel_of_one_launch_wins_against_itself_in_one_of_a_hundred_at_most(
 
 def test_a_kernel_that_is_faster_wins_all_the_same():
     assert wins(50, luck=0.03, gain=1.5) >= 45 and wins(50, luck=0.002, noise=0.01, gain=1.1, gaps=False) >= 45
+
+
+def test_an_interval_ends_a_thousand_times_the_value_up_or_down_whatever_is_known():
+    wide = over_processes([pair(2.0)], Luck(1e-6, 1e300), 100.0)
+    assert (wide.low, wide.high) == (pytest.approx(2e-3), pytest.approx(2e3)) and wide.call is SpeedCall.AMBIGUOUS
+    apart = paired_speedup([1e9, 100.0, 1e-3], [100.0] * 3)
+    assert (apart.low, apart.value, apart.high) == (1e-3, 1.0, 1e3)
+    fast = Timing(Subject.CANDIDATE, Basis.MEASURED, "x", (1.0,), 1.0, 1e-9, 1e9)
+    assert unpaired_speedup(replace(fast, subject=Subject.EAGER), fast).high == 1e3
+
+
+def test_no_candidate_nor_many_bring_what_is_remembered_far_up():
+    known, most = None, luck.OF_LAUNCHES.variance
+    for _ in range(400):
+        once = luck.remembered(Luck(4, 9.0), known)
+        assert once.variance <= 1.5 * max(most, 0 if known is None else known.variance)
+        known = once
+    assert known.variance == pytest.approx(luck.MOST_VARIANCE) and math.sqrt(known.variance / most) == pytest.approx(2)
+    assert luck.remembered(Luck(4, 9.0), Luck(40, 0.0625)).variance <= luck.MOST_VARIANCE, "of an earlier version"
+    assert luck.remembered(Luck(4, 1e-6), None).variance == 1e-6

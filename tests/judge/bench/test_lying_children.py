@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from judge.bench.exchange import seal
 from judge.bench.exchange.wire import MAX_MESSAGE, WireClosed, WireGarbage, WireTimeout
 from judge.values import BLAMING, Outcome, Verdict
+from tests.judge.bench_problems import believed
 from tests.judge.lying_children import Bench, honest
 from tests.judge.mutations import JSON, ODD, mutated
 from tests.judge.replies import FAULTY, HONEST
@@ -22,7 +23,7 @@ OPS = ["arena", "construct", "parameters", "forward", "timed", "burst_ready", "b
 ENDS: list[Exception] = [WireClosed("gone"), WireGarbage("not JSON"), WireTimeout("late")]
 PLACES = st.one_of(
     st.tuples(st.just("candidate"), st.sampled_from(["load", *OPS])),
-    st.tuples(st.sampled_from(["candidate#2", "audit", "audit.noop", "audit.raise"]), st.sampled_from(["load", *OPS])),
+    st.tuples(st.sampled_from(["candidate#2", "audit", "audit.noop"]), st.sampled_from(["load", *OPS])),
     st.tuples(st.just("recorder"), st.sampled_from(["load", "arena", "construct", "parameters", "forward"])),
 )
 
@@ -77,8 +78,10 @@ FEW = settings(
 
 
 @pytest.mark.parametrize("modelled", [False, True], ids=["measured", "modelled"])
+@pytest.mark.quiet
 def test_an_honest_child_is_judged(bench, modelled):
-    assert arrives(bench.judge(honest, modelled=modelled)).verdict in (Verdict.PASS, Verdict.DISHONEST)
+    outcome = arrives(believed(lambda: bench.judge(honest, modelled=modelled)))
+    assert outcome.verdict in (Verdict.PASS, Verdict.DISHONEST)
 
 
 @pytest.mark.parametrize("modelled", [False, True], ids=["measured", "modelled"])
@@ -106,20 +109,22 @@ def test_a_lie_of_the_baseline_is_the_problems(bench, child, op, data, nth):
     ("child", "op", "modelled"),
     [
         ("candidate", "load", False),
-        ("candidate", "burst", False),
+        ("candidate#2", "burst", False),
         ("candidate#2", "load", False),
         ("audit", "load", True),
         ("audit.noop", "load", True),
-        ("audit.raise", "load", True),
         ("recorder", "forward", True),
     ],
 )
+@pytest.mark.quiet
 def test_who_ends_anywhere_ends_itself(bench, child, op, modelled, end):
     """Among them: where launches are rewired, in a burst, in the compile recorder, in the second process."""
     told = Once(child, op, end, 0)
     outcome = arrives(bench.judge(told, modelled=modelled))
+    if not told.told:  # a second process is started only where the times are believed
+        outcome = arrives(believed(lambda: bench.judge(told, modelled=modelled)))
     assert told.told
-    quiet = child in ("audit.noop", "audit.raise") and not isinstance(end, WireClosed)  # no right answer came of it
+    quiet = child == "audit.noop" and not isinstance(end, WireClosed)  # no right answer came of it
     assert outcome.verdict in (OF_CANDIDATE if quiet else OF_CANDIDATE - {Verdict.PASS}), outcome
     if isinstance(end, WireClosed):
         assert outcome.reason in ("load.died", "run.died") and outcome.environment.get("failed_child", child) == child
@@ -157,9 +162,15 @@ def test_what_once_made_the_judge_fault_is_dishonest(bench, op, lie):
     ],
     ids=str,
 )
+@pytest.mark.quiet
 def test_a_best_so_far_that_lies_is_left_out_and_ends_no_rival(bench, op, lie):
-    told = Once("incumbent", op, lie, 0)
-    outcome = arrives(bench.judge(told, rival=True))
-    assert told.told and outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
+    tried: list[Once] = []
+
+    def ask() -> Outcome:
+        tried.append(Once("incumbent", op, lie, 0))
+        return bench.judge(tried[-1], rival=True)
+
+    outcome = arrives(believed(ask))
+    assert tried[-1].told and outcome.verdict is Verdict.PASS and outcome.versus_incumbent is None, outcome
     noted = "incumbent" in outcome.environment or "time.no_incumbent" in {one.code for one in outcome.findings}
     assert noted, outcome

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.arenas import Slot
 from judge.bench.exchange.contact import SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, ordered, packed
@@ -23,6 +24,8 @@ from judge.bench.timing.measured import Measurement, Runner
 from judge.bench.timing.trusted import CPU, GPU
 from judge.values import JudgeError, Verdict
 
+LOCK = GpuLock(None)
+
 # -- by turns --
 
 
@@ -33,7 +36,8 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
 
     @contextmanager
     def quiet(lock, device):
-        did.append(f"alone, quiet {device}, {lock}")
+        assert lock is LOCK
+        did.append(f"alone, quiet {device}")
         yield 0.25
         did.append("shared")
 
@@ -59,14 +63,14 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
     )  # fmt: skip
     own._warm = lambda side: did.append(f"warm {side.contact.name}")
     own._together, own._enough = together, enough
-    seen = own.run(sides, "lock", rival=given.get("rival"))
+    seen = own.run(sides, LOCK, rival=given.get("rival"))
     monkeypatch.undo()
     return did, seen, sides
 
 
 def test_everybody_is_warm_before_the_gpu_is_taken_and_it_is_quiet_before_the_first_pair(monkeypatch):
     did, seen, _ = ran(monkeypatch, "AB", 2, rival="the best")
-    assert did[:3] == ["warm A", "warm B", "alone, quiet cuda:1, lock"] and did[-1] == "shared"
+    assert did[:3] == ["warm A", "warm B", "alone, quiet cuda:1"] and did[-1] == "shared"
     assert [step[1] for step in did if step[0] == "enough"] == [1.0, 2.0, 3.0], "from when it is quiet"
     assert (seen.waited_s, seen.throttled, seen.clocks_mhz, seen.dropped) == (0.25, 5, [7, 7], 0)
 
@@ -99,7 +103,7 @@ def gapped(
 
     own._together, own._warm = together, lambda side: None
     own._enough = lambda sides, rival, elapsed_s: "enough" if len(sides[0].samples_us) == 2 * rounds else ""
-    return asked, (own.run(sides, None), sides, own)
+    return asked, (own.run(sides, LOCK), sides, own)
 
 
 def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gaps_between_them(monkeypatch):
@@ -108,7 +112,7 @@ def test_where_a_side_waits_for_its_launches_both_are_measured_anew_with_the_gap
     assert asked == [False] * measured.SCOUTED + [True] * (measured.SETTLING + 8)
     assert seen.gaps and own.gaps and seen.clocks_mhz == [7] * 4, "of what was dropped no clock is kept"
     assert [side.samples_us for side in sides] == [[700.0] * 8] * 2 and len(sides[0].wall_us) == 8
-    own.run(sides, None)
+    own.run(sides, LOCK)
     assert asked[-measured.SETTLING - 8 :] == [True] * (measured.SETTLING + 8), "and so is whoever comes afterwards"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from judge.bench.foreign.loading import load_problem
 from judge.bench.judging import subjects as subjects_of
 from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.comparison import fault_of
+from judge.bench.judging.completion import Ended
 from judge.bench.judging.correctness import Rounds
 from judge.bench.judging.memory_plan import OWN, SLICES, WHOLE, MemoryPlan
 from judge.bench.judging.precision import errors
@@ -231,7 +233,7 @@ def test_a_plan_is_lean_only_where_copies_would_fill_the_device():
     assert "0 MiB" in tight.words and tight.to_json()["least_bytes"] == 110
 
 
-LIMITS = Limits(wall_s=60, stage_s=30, memory_mb=320)  # beside which copies of 8 MB are many
+LIMITS = Limits(wall_s=300, stage_s=120, memory_mb=320)  # beside which copies of 8 MB are many
 LARGE = {
     "slices": SWISH.replace("6000", str(1 << 21)),
     "whole": problem("v = x[0]\nreturn (v - v.mean(0)) / v.std(0)", inputs=f"torch.randn({1 << 17}, 16)"),
@@ -331,41 +333,95 @@ def test_the_runner_answers_all_looks_for_children_that_do_not_end(monkeypatch):
     assert 1 < len(looks) <= LOOKS_EACH and MOST_LOOKS > LOOKS_EACH * MOST_CHILDREN
 
 
-def account(
-    monkeypatch, plan: MemoryPlan | None, others: list[float], *, members: tuple[str, ...] = ()
-) -> MemoryAccount:
-    """One on a GPU of 1000 bytes; `others` is what other processes hold at each look, as a share of it."""
-    shares = iter(others)
-    monkeypatch.setattr(accounting.gpu, "taken_by_others", lambda device: next(shares))
-    monkeypatch.setattr(accounting.memory, "total_bytes", lambda device: 1000.0)
-    monkeypatch.setattr(accounting, "LEAVING_S", 0.0)
-    monkeypatch.setattr(accounting, "CONTEXTS_BYTES", 50)
-    cache: Any = SimpleNamespace(reference=SimpleNamespace(plan=plan), arenas=SimpleNamespace(device_bytes=100))
-    subjects: Any = SimpleNamespace(contacts=dict.fromkeys(members), release=lambda *names: None)
-    return MemoryAccount(cache, subjects, "cuda:0")
+class FakeGpu:
+    """A GPU of 1000 bytes: the referee's allocator keeps 50 and it lends 100; the rest is children's and strangers'."""
+
+    def __init__(self, monkeypatch, strangers: float, **children: int) -> None:
+        self.strangers, self.children = strangers, children
+        monkeypatch.setattr(accounting.gpu, "taken_by_others", lambda device: self.taken() / 1000)
+        monkeypatch.setattr(accounting.gpu, "free_bytes", lambda device: 950 - self.taken())
+        monkeypatch.setattr(accounting.memory, "total_bytes", lambda device: 1000.0)
+        monkeypatch.setattr(accounting, "CONTEXTS_BYTES", 50)
+
+    def taken(self) -> float:
+        return 100 + self.strangers + sum(self.children.values())
+
+    def account(self, plan: MemoryPlan | None) -> MemoryAccount:
+        """Its evaluation has begun."""
+        cache: Any = SimpleNamespace(reference=SimpleNamespace(plan=plan), arenas=SimpleNamespace(device_bytes=100))
+        contacts = dict.fromkeys(self.children, SimpleNamespace(peak_bytes=7))
+        subjects: Any = SimpleNamespace(contacts=contacts, release=lambda *names: self.leave(contacts, names))
+        one = MemoryAccount(cache, subjects, "cuda:0")
+        one.begin()
+        return one
+
+    def leave(self, contacts: dict[str, Any], names: tuple[str, ...]) -> None:
+        for name in names:
+            del contacts[name], self.children[name]
 
 
 LEAN = MemoryPlan(inputs=100, outputs=100, state=0, forward=200, room=900, widened=2)
+WHOLE_PLAN = MemoryPlan(100, 100, 0, 200, 1e6, 2)
 
 
 def test_a_judge_without_memory_refuses_the_problem_with_the_bytes(monkeypatch):
-    ended = account(monkeypatch, LEAN, [0.1, 0.25, 0.3]).shortage(MemoryError(), "timing")
+    ended = FakeGpu(monkeypatch, 200, candidate=100).account(LEAN).shortage(MemoryError(), "timing")
     assert (ended.verdict, ended.reason, ended.stage) == (Verdict.REFUSED_PROBLEM, "problem.memory", "timing")
     assert ended.message == f"{LEAN.words}: use smaller tensors" and "judging it takes about" in LEAN.words
 
 
 def test_whoever_keeps_much_more_than_a_forward_takes_is_out_of_memory(monkeypatch):
-    for held, verdict in ((0.1 + 0.451, Verdict.OUT_OF_MEMORY), (0.1 + 0.449, Verdict.REFUSED_PROBLEM)):
-        one = account(monkeypatch, LEAN, [0.1, held, 0.2], members=("candidate",))
+    for held, verdict in ((451, Verdict.OUT_OF_MEMORY), (449, Verdict.REFUSED_PROBLEM)):
+        one = FakeGpu(monkeypatch, 100, candidate=held, eager=10).account(LEAN)
         assert one.shortage(MemoryError(), "correctness").verdict is verdict
+        assert one._reached == {"candidate": 7, "eager": 7}, "their peaks are told although they are gone"
+
+
+def test_memory_that_another_evaluation_takes_meanwhile_is_not_the_candidates(monkeypatch):
+    gpu = FakeGpu(monkeypatch, 0, candidate=30, eager=30)
+    one = gpu.account(LEAN)
+    gpu.strangers = 600
+    with pytest.raises(JudgeError, match="others hold"):
+        one.shortage(MemoryError(), "correctness")
+
+
+OOM = Ended(Verdict.OUT_OF_MEMORY, "smoke", "run.oom", "no room")
+BASELINE_OOM = Ended(Verdict.REFUSED_PROBLEM, "timing", "problem.memory", "no room")
+
+
+@pytest.mark.parametrize(
+    ("strangers", "later", "excused"),
+    [(0, 0, False), (340, 340, False), (360, 360, True), (0, 360, True), (360, 0, True), (0, 340, False)],
+)
+@pytest.mark.parametrize("ended", [OOM, BASELINE_OOM])
+def test_a_lack_of_memory_is_a_childs_own_where_strangers_left_its_share(monkeypatch, strangers, later, excused, ended):
+    """A child may have 500 bytes, and the referee holds 150."""
+    gpu = FakeGpu(monkeypatch, strangers, candidate=0)
+    one = gpu.account(WHOLE_PLAN)
+    gpu.strangers, gpu.children["candidate"] = later, 480 if later < 360 else 400
+    if excused:
+        with pytest.raises(JudgeError, match=r"others held .* no room"):
+            one.may_blame(ended)
+    else:
+        one.may_blame(ended)
+
+
+def test_where_memory_is_lent_to_one_after_another_a_share_is_all_of_it(monkeypatch):
+    for strangers, excused in ((190, False), (210, True)):
+        gpu = FakeGpu(monkeypatch, strangers, candidate=0)
+        one = gpu.account(LEAN)
+        gpu.children["candidate"] = 600
+        with pytest.raises(JudgeError) if excused else nullcontext():
+            one.may_blame(OOM)
+    FakeGpu(monkeypatch, 900, candidate=0).account(LEAN).may_blame(Ended(Verdict.WRONG, "smoke", "x.y", ""))
 
 
 def test_memory_in_other_hands_and_a_lack_that_nobody_planned_are_the_devices_fault(monkeypatch):
     with pytest.raises(JudgeError, match="others hold"):
-        account(monkeypatch, LEAN, [0.1, 0.5, 0.301]).shortage(MemoryError(), "load")
-    for plan in (None, MemoryPlan(100, 100, 0, 200, 1e6, 2)):
+        FakeGpu(monkeypatch, 301, candidate=199).account(LEAN).shortage(MemoryError(), "load")
+    for plan in (None, WHOLE_PLAN):
         with pytest.raises(JudgeError, match="the judge found too little memory: asked in vain"):
-            account(monkeypatch, plan, [0.1]).shortage(MemoryError("asked in vain"), "load")
+            FakeGpu(monkeypatch, 100).account(plan).shortage(MemoryError("asked in vain"), "load")
 
 
 def test_a_preflight_refuses_what_a_lean_evaluation_could_not_hold(tmp_path, monkeypatch):

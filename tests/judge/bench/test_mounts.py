@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import struct
@@ -44,6 +45,13 @@ def test_the_whole_file_system_is_no_file_system_of_its_own(tmp_path) -> None:
     with pytest.raises(OSError, match="the whole file system"):
         mounts.enter(read=["/"], write=str(tmp_path), devices=[])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_architecture_without_known_calls_has_no_file_system_of_its_own(monkeypatch) -> None:
+    monkeypatch.setattr(mounts.calls, "here", lambda: None)
+    with pytest.raises(OSError, match="numbers of its system calls are not known") as refused:
+        mounts._set_attributes("/", mounts.READ_ONLY, 0)
+    assert refused.value.errno == errno.ENOSYS
 
 
 @pytest.fixture

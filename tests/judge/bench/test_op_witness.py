@@ -66,6 +66,16 @@ def test_what_is_not_counted_is_named(run, name):
     assert unseen(run) == [name]
 
 
+@pytest.mark.parametrize(("times", "told"), [(256, []), (257, ["reading back more than 256 numbers"])])
+def test_numbers_that_are_read_back_are_seen_in_every_thread(times, told):
+    def run():
+        thread = threading.Thread(target=lambda: [X[0, 0].item() for _ in range(times)])
+        thread.start()
+        thread.join()
+
+    assert unseen(run) == told
+
+
 def test_a_mode_in_place_of_the_counting_one_is_noticed():
     (told,) = unseen(under_another)
     assert "not the judge's" in told

@@ -73,6 +73,21 @@ def test_parameters_of_a_large_model_are_made_anew(reference, monkeypatch):
     assert len({reference.reseeded().seed for _ in range(3)}) == 3
 
 
+def test_what_was_drawn_with_other_parameters_goes_once_and_what_is_drawn_later_stays(reference):
+    asked, other = Questions(reference), reference.reseeded()
+    asked.first(None)
+    assert asked.draw_ahead() and not asked.seeded
+    asked.state, asked.previous, asked.left_out = other, other, [("huge", "too large")]
+    asked.follow_seeds()
+    assert asked.seeded and asked.state is reference.first
+    assert (asked.previous, asked.left_out, list(asked._drawn), asked._rest) == (None, [], [], None)
+    assert asked.draw_ahead()
+    asked.previous, asked.left_out = other, [("huge", "too large")]
+    kept = list(asked._drawn)
+    asked.follow_seeds()
+    assert list(asked._drawn) == kept and asked.previous is other and asked.left_out and asked._rest is not None
+
+
 def test_parameters_of_seeds_change_once_in_all_rounds(reference):
     asked = Questions(reference)
     first = asked.first(None)

@@ -15,7 +15,7 @@ from judge.doctor.probing import probe
 from judge.values import Job, Limits, ProblemSpec, Verdict
 from tests.judge.bench_problems import PROBLEM, TRITON
 
-LIMITS = Limits(wall_s=90, stage_s=60)
+LIMITS = Limits(wall_s=300, stage_s=200)
 
 
 @pytest.fixture

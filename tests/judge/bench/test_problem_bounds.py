@@ -35,7 +35,7 @@ def plan() -> EvaluationPlan:
 
 
 def group(**changes: Any) -> Any:
-    child = {"killed": False, "killed_for_memory": False, "pid": 0, "log": b"", "log_dropped": 0}
+    child = {"killed": False, "killed_for_memory": False, "out_of_time": False, "pid": 0, "log": b"", "log_dropped": 0}
     child |= {"tail": lambda: "", "ending": lambda: "exited with status 3"}
     one = SimpleNamespace(**{**child, **changes})
     return group_of({"referee": one, "candidate": one})
@@ -253,6 +253,16 @@ def test_files_processes_and_memory_are_those_that_the_kernel_counts(tmp_path):
     assert usage_of(child).processes == 0 and fit_to_stay(child), "nobody is left"
 
 
+def test_who_was_ended_for_a_bound_is_told_so_where_its_verdict_comes_before_its_end():
+    one = plan()
+    one.ended_for["candidate"] = "it wrote too much"
+    body = Outcome(Verdict.CRASHED, stage="smoke", reason="run.died", message="forward ended it").to_json()
+    assert (
+        one.outcome(body, group(layers={"landlock": "active"}, cause=None)).message
+        == "forward ended it: it wrote too much"
+    )
+
+
 # -- real children --
 
 FILLS = "for number in range(200_000): open(str(number), 'w').close()"
@@ -281,8 +291,10 @@ HANGS_UNSEEN = PROBLEM.replace(
 )
 
 
-def judged(bench: Bench, problem: str, limits: Limits = LIMITS) -> Outcome:
-    return bench.evaluate(Job("x", ProblemSpec(problem), SAME, limits=limits, timing=False, beat=float("inf")))
+def judged(bench: Bench, problem: str, limits: Limits | None = None) -> Outcome:
+    return bench.evaluate(
+        Job("x", ProblemSpec(problem), SAME, limits=limits or Limits(), timing=False, beat=float("inf"))
+    )
 
 
 DIES_AS_BASELINE = PROBLEM.replace(
@@ -296,7 +308,7 @@ DIES_AS_BASELINE = PROBLEM.replace(
 
 @pytest.mark.bench
 def test_a_problem_that_ends_its_baseline_is_refused(cpu_bench):
-    job = Job("x", ProblemSpec(DIES_AS_BASELINE), SAME, limits=Limits(wall_s=20, stage_s=20), beat=float("inf"))
+    job = Job("x", ProblemSpec(DIES_AS_BASELINE), SAME, limits=Limits(wall_s=120, stage_s=120), beat=float("inf"))
     outcome = cpu_bench.evaluate(job)
     assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.raises")
     assert outcome.message == "the reference ended its process as the eager baseline: exited with status 3"
@@ -305,7 +317,7 @@ def test_a_problem_that_ends_its_baseline_is_refused(cpu_bench):
 @pytest.mark.bench
 def test_a_problem_that_says_it_is_elsewhere_and_hangs_is_refused(cpu_bench, monkeypatch):
     monkeypatch.setattr(EvaluationPlan, "grace_s", 0.0)
-    outcome = judged(cpu_bench, HANGS_UNSEEN)
+    outcome = judged(cpu_bench, HANGS_UNSEEN, LIMITS)
     assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.breaks_off")
     assert judged(cpu_bench, PROBLEM).verdict is Verdict.PASS
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.bench.deciding import memory_account as accounting
 from judge.bench.deciding import referee as refereeing
 from judge.bench.deciding import referee_cache
 from judge.bench.deciding.memory_account import MemoryAccount
@@ -194,18 +193,14 @@ def test_a_referee_whose_own_device_failed_blames_the_problem_or_nobody():
     assert outcome(refused, whereabouts=broken).verdict is Verdict.REFUSED_PROBLEM
 
 
-@pytest.mark.parametrize(("taken", "blamed"), [(0.5, True), (0.51, False)])
-def test_too_little_memory_is_the_candidates_only_where_others_held_no_more_than_half(monkeypatch, taken, blamed):
-    monkeypatch.setattr(accounting.gpu, "taken_by_others", lambda device: taken)
-    memory = account()
-    memory.begin()
-    fault = Ended(Verdict.OUT_OF_MEMORY, "smoke", "run.oom", "no room")
-    if blamed:
-        assert outcome(fault, memory=memory).verdict is Verdict.OUT_OF_MEMORY
-    else:
-        with pytest.raises(JudgeError, match="others held 51% of the GPU's memory: no room"):
-            outcome(fault, memory=memory)
-    assert outcome(Ended(Verdict.WRONG, "smoke", "x.y", ""), memory=memory).verdict is Verdict.WRONG
+def test_whose_lack_of_memory_it_was_is_asked_before_anybody_is_blamed():
+    def may_blame(ended: Ended) -> None:
+        raise JudgeError(ended.message)
+
+    with pytest.raises(JudgeError, match="no room"):
+        outcome(
+            Ended(Verdict.OUT_OF_MEMORY, "smoke", "run.oom", "no room"), memory=SimpleNamespace(may_blame=may_blame)
+        )
 
 
 def test_what_others_hold_is_noted_before_the_problem_is_loaded():
@@ -248,10 +243,11 @@ def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gp
 
 
 def test_an_outcome_says_how_long_it_waited_and_what_it_held():
-    lock = SimpleNamespace(fd=5, use=GpuUse(0.25, 1.5, 3.00004, 1.75, 0.5))
+    lock = SimpleNamespace(fd=5, use=GpuUse(0.25, 1.5, 3.00004, 1.75, 0.5, 0.25))
     one = referee(lock=lock, subjects=SimpleNamespace(waited_s=0.75001))
     told = {"gpu_waited_shared_s": 0.25, "gpu_waited_alone_s": 1.5, "gpu_shared_s": 3.0, "gpu_alone_s": 1.75} | {
-        "gpu_quiet_s": 0.5
+        "gpu_quiet_s": 0.5,
+        "gpu_waited_contexts_s": 0.25,
     }
     ended = {"verdict": Verdict.TIMED_OUT, "stage": "smoke", "reason": "a.b"}
     assert one._outcome_of(**ended).environment == {**told, "children_waited_s": 0.75}
@@ -273,18 +269,13 @@ class Stage:
 
     def compare(self, rival, check, *, screen):
         self.asked.append(("compare", rival(), screen))
-        checked = check(self.found)
-        return (self.trust(self.found) if checked else self.found), checked
+        return self.found, check(self.found)
 
     gaps = False
 
     def known_of(self, found, times):
         self.asked += times.items()
         return dict.fromkeys(times, "known from before")
-
-    def trust(self, found):
-        self.asked.append(("trust",))
-        return found
 
 
 def measured(
@@ -316,7 +307,7 @@ def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch)
     stage = Stage(shown(2.0, findings=[Finding("a.b", "")]))
     one = measured(monkeypatch, stage)
     second = ("ahead", "candidate#2", "eager#2")
-    assert stage.asked == [("compare", False, False), second, ("trust",), ("confirm",)]
+    assert stage.asked == [("compare", False, False), second, ("confirm",)]
     assert [f.code for f in one.findings] == ["a.b"] and one.confirmed is False
     assert stage.given["beat"] == 1.5 and stage.given["budget_s"] == 8.0 and stage.given["precision"] == "strict"
     slow = Stage(shown(1.5))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.bench.judging.families import FAMILIES, Freedom, extreme, reshaped, strided, varied
+from judge.bench.judging.families import FAMILIES, extreme, reshaped, strided, varied
+from judge.bench.judging.freedoms import Freedom
 from judge.bench.judging.traits import traits_of
 from judge.values import Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
@@ -66,8 +67,9 @@ def test_a_permutation_stays_one_and_offsets_keep_rising():
 
 def test_ties_are_everywhere_and_cancelling_sums_leave_little():
     torch.manual_seed(0)
-    halves = reshaped("ties", torch.randn(32, 64))
-    assert torch.equal(halves * 2, (halves * 2).round()) and halves.unique().numel() <= 13
+    eighths = reshaped("ties", torch.randn(32, 64))
+    assert torch.equal(eighths * 8, (eighths * 8).round()) and eighths.unique().numel() <= 52
+    assert torch.equal(eighths.bfloat16().float(), eighths) and float((eighths * 2 % 1 == 0).float().mean()) > 0.5
     assert float(reshaped("offset", torch.zeros(64, 64)).mean()) == pytest.approx(100, abs=1)
     left = reshaped("cancelling", torch.randn(48, 64))
     for dim in (0, 1):
@@ -93,6 +95,8 @@ def test_traits_tell_what_a_reference_defines():
     assert traits_of(lambda: x.argmax(1)).tie_rule and traits_of(lambda: x.max(1)).tie_rule
     assert traits_of(lambda: x.sort(stable=True)).tie_rule and not traits_of(lambda: x.amax(1)).tie_rule
     assert traits_of(lambda: x.topk(3)[1].clone()).ties_open and traits_of(lambda: x.sort()[1].clone()).ties_open
+    assert traits_of(lambda: (3 * x).floor()).steps and not traits_of(lambda: (3 * x).half()).steps
+    assert not traits_of(lambda: (3 * x).to(torch.int8)).steps, "one edge would be met by many equal elements"
     assert not traits_of(lambda: x.topk(3)[0].clone()).ties_open, "the values are the same whichever of equals wins"
 
 

@@ -28,6 +28,7 @@ def run(code: bytes, number: int, audit: int, *arguments: int) -> str | int:
     for _ in range(len(code) // 8):  # a filter only jumps forward
         operation, if_true, if_false, value = struct.unpack_from("HBBI", code, 8 * at)
         at += 1
+        assert operation in (0x15, 0x35, 0x45) or if_true == if_false == 0, "only a jump says how far"
         if operation == 0x20:  # BPF_LD | BPF_W | BPF_ABS
             (accumulator,) = struct.unpack_from("I", data, value)
         elif operation == 0x06:  # BPF_RET | BPF_K
@@ -238,7 +239,7 @@ def test_architectures_are_what_the_kernel_calls_them() -> None:
 def test_a_call_that_an_architecture_lacks_has_no_number() -> None:
     assert ARCHITECTURES["x86_64"].number("fork") == 57
     for absent in ("fork", "no_such_call"):
-        with pytest.raises(KeyError):
+        with pytest.raises(KeyError, match=absent):
             ARCHITECTURES["aarch64"].number(absent)
     assert ARCHITECTURES["aarch64"].numbers(FORKING) == [] and ARCHITECTURES["x86_64"].numbers(FORKING) == [57, 58]
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from judge.bench.exchange import seal
 from judge.bench.exchange.fields import BadClaim
 from judge.bench.exchange.verdicts import outcome_of
 from judge.bench.processes.jobs import EvaluationPlan
 from judge.bench.runner import Bench
-from judge.values import Basis, Job, Outcome, ProblemSpec, Speedup, Subject, Timing, UnclearFault, Verdict
+from judge.values import Basis, CaseRecord, Job, Outcome, ProblemSpec, Speedup, Subject, Timing, UnclearFault, Verdict
 from tests.judge.bench_problems import PROBLEM, SAME, judge
 from tests.judge.mutations import deep, mutated
 
@@ -75,13 +76,19 @@ def test_verdicts_of_the_runner_are_not_the_referees(verdict):
         with_times(basis="modelled"),
         with_times(high_us=1e300),
         body(environment={"a": deep(80)}),
+        body(environment={"a": [{"b": math.nan}]}),
+        body(environment={"a": math.inf}),
+        body(environment={"a": 1 << 63}),
+        body(findings=[{"code": "a.b", "message": "", "data": {"x": [-math.inf]}}]),
+        body(kernels=[{"name": "k", "grid": [10**300]}]),
+        with_times(detail={"clock": math.nan}),
         body(findings=[{"code": "a.b", "message": "x" * (8 << 20), "data": {}}]),
         body(reason="A reason\n"),
         [],
         {},
         None,
     ],
-    ids=range(14),
+    ids=range(20),
 )
 def test_values_that_no_row_holds_are_no_verdict(forged):
     with pytest.raises(BadClaim):
@@ -146,6 +153,22 @@ def test_a_forged_verdict_is_the_problems():
     plan, said, group = finished()
     outcome = plan.outcome({**said, "verdict": "lost"}, group)
     assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
+
+
+def test_numbers_that_no_database_takes_are_the_problems_forgery_and_reach_nobody():
+    plan, said, group = finished()
+    outcome = plan.outcome({**said, "environment": {"gpu": math.nan}}, group)
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED_PROBLEM, "problem.forges")
+
+
+def test_what_honest_code_could_not_count_leaves_as_null():
+    case = CaseRecord("gpu", "given", True, error=math.inf, allowed=math.nan)
+    honest = Outcome(Verdict.WRONG, "smoke", "x.y", cases=(case,), environment={"a": {"b": (1.5, math.nan)}})
+    sent = seal.signed(honest.to_json(), {"key": "00", "nonce": "n"})
+    json.dumps(sent, allow_nan=False)
+    assert read(sent["verdict"]).cases[0].error is None and sent["verdict"]["environment"] == {"a": {"b": [1.5, None]}}
+    assert seal.signed({"cases": [math.nan]}, {"key": "00", "nonce": "n"})["verdict"] == {"cases": [None]}
+    assert not seal.verified({"a": math.nan}, sent["mac"], key="00", nonce="n")
 
 
 def test_a_child_that_is_said_to_have_ended_and_lives_is_no_fault_of_the_device():

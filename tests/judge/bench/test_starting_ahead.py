@@ -93,14 +93,14 @@ class Constructing(Contact):
     def make_arena(self, metas, others):
         self.said.append(("arena", self.name))
 
-    def begin_to_construct(self, init, seed):
-        self.said.append(("begin", self.name, seed))
+    def begin_to_construct(self, init, seed, draws):
+        self.said.append(("begin", self.name, seed, draws))
 
 
 def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
     said, reference = (
         subjects.said,
-        SimpleNamespace(first={}, init=[], lean=False, construct_seed=7, bound=lambda _: "fit"),
+        SimpleNamespace(first={}, init=[], lean=False, construct_seed=7, draws="drawn", bound=lambda _: "fit"),
     )
     first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
     subjects.contacts = {name: Constructing(said, name) for name in ("candidate#2", "eager#2")}
@@ -111,7 +111,10 @@ def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
         "nobody is waited for with a question out: the GPU could not be let go of"
     )
     told = [row for row in said if isinstance(row, tuple)]
-    assert [row for row in told if row[0] == "begin"] == [("begin", "candidate#2", 7), ("begin", "eager#2", 7)]
+    assert [row for row in told if row[0] == "begin"] == [
+        ("begin", "candidate#2", 7, "drawn"),
+        ("begin", "eager#2", 7, "drawn"),
+    ]
     assert not [row for row in told if row[0] == "construct"], "nobody is waited for"
     assert subjects.introduce("candidate#2", reference, first, lambda: said.append("meanwhile")) == "fit"
     assert said[-2:] == [("construct", "candidate#2"), "meanwhile"]
@@ -122,10 +125,24 @@ def test_children_construct_their_models_side_by_side(subjects, monkeypatch):
     assert len(said) == before, "it is ready"
 
 
+def test_a_child_that_has_answered_constructs_a_model_of_the_next_reference(subjects):
+    def reference(seed: int) -> Any:
+        return SimpleNamespace(
+            first={}, init=[], lean=False, construct_seed=seed, draws=None, bound=lambda _: f"fit {seed}"
+        )
+
+    first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
+    subjects.contacts = {"case#1": Constructing(subjects.said, "case#1")}
+    assert [subjects.introduce("case#1", reference(seed), first) for seed in (7, 8)] == ["fit 7", "fit 8"]
+    told = [row for row in subjects.said if isinstance(row, tuple)]
+    new = [("arena", "case#1"), ("begin", "case#1", 8, None), ("construct", "case#1")]
+    assert told.count(("load", "case#1")) == 1 and told[-3:] == new and subjects.fits["case#1"] == "fit 8"
+
+
 def test_one_that_makes_its_own_parameters_begins_with_those_it_is_timed_with(subjects):
-    reference: Any = SimpleNamespace(first={}, init=[], lean=False, construct_seed=7)
+    reference: Any = SimpleNamespace(first={}, init=[], lean=False, construct_seed=7, draws="drawn")
     first: Any = SimpleNamespace(room=lambda any_layout: [], state=SimpleNamespace(seed=9))
     subjects.contacts = {name: Constructing(subjects.said, name) for name in ("candidate#2", "eager#2")}
     subjects.follow_seeds()
     subjects.begin(subjects.contacts, reference, first)
-    assert ("begin", "candidate#2", 9) in subjects.said and ("begin", "eager#2", 7) in subjects.said
+    assert ("begin", "candidate#2", 9, None) in subjects.said and ("begin", "eager#2", 7, "drawn") in subjects.said

@@ -96,7 +96,7 @@ def look(tmp_path: Path, how: str) -> dict:
     (tmp_path / "inside").mkdir()
     (tmp_path / "outside").write_text("a key of this account")
     command = [sys.executable, "-c", CHILD, str(tmp_path / "inside"), str(tmp_path / "outside"), how]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert len(found["statuses"]) == 2
@@ -162,6 +162,13 @@ def test_what_a_step_on_a_thread_of_its_own_raises_reaches_the_caller() -> None:
 
     with pytest.raises(LookupError, match="no such device"):
         threads.run_apart(step)
+
+
+def test_a_thread_that_stays_is_an_error_with_its_number(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(threads, "GONE_S", 0.0)
+    with pytest.raises(OSError, match="does not end") as refused:
+        threads._wait_until_gone(tmp_path)
+    assert refused.value.errno == errno.ETIMEDOUT
 
 
 def test_a_thread_of_its_own_is_gone_when_its_step_is_done_and_one_that_ends_is_not_counted(tmp_path) -> None:

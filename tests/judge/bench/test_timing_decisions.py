@@ -88,10 +88,11 @@ class Contact:
         outputs: list[torch.Tensor] | None = None,
         metas: list[dict] | None = None,
         shared: list[int] | None = None,
+        host_us: float = 2.5,
     ) -> None:
         template = {"list": [{"t": number} for number, _ in enumerate(metas or [])]}
         described = tuple(map(Described.read, metas or []))
-        self.reply = Timed("", template, described, True, kept=tuple(shared or ()), us=us, host_us=2.5)
+        self.reply = Timed("", template, described, True, kept=tuple(shared or ()), us=us, host_us=host_us)
         self.outputs = outputs or []
         self.asked: list[tuple[str, dict]] = []
 
@@ -124,8 +125,9 @@ def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=No
 )
 def test_a_claim_must_be_a_time_and_no_longer_than_the_call(monkeypatch, us, wall_us, believed):
     if believed:
-        (claimed, host, wall), side = once(monkeypatch, us, wall_us)
-        assert (claimed, host, wall) == (us, 2.5, wall_us)
+        (claimed, host, wall), side = once(monkeypatch, us, wall_us, host_us=wall_us + 5)
+        assert (claimed, host, wall) == (us, wall_us, wall_us), "no launch takes longer than the referee waited"
+        assert once(monkeypatch, us, wall_us, host_us=2.5)[0][1] == 2.5
         assert side.contact.asked[0][0] == "timed" and side.contact.asked[0][1]["flush"] is True
         assert side.contact.asked[0][1]["seed"] == 7 and side.contact.metas[0].shape == (3,)
         return
@@ -587,7 +589,7 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
 
     @contextmanager
     def quiet(lock, device):
-        said.append(f"{lock}: alone, quiet {device}")
+        said.append(f"alone, quiet {device}")
         yield 0.25
         said.append("shared")
 
@@ -605,13 +607,12 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
         placing=lambda names: nullcontext(said.append(names)), check_taken=lambda: said.append("checked")
     )
     monkeypatch.setattr(stage, "draw_ahead", lambda measurement, claimed_us: said.append(f"drawn for {claimed_us}"))
-    own._sides, own.lock, own.measurement, own.rng = (
-        {"candidate": mine, "eager": theirs}, "lock", measurement, 4,
-    )  # fmt: skip
+    lock = SimpleNamespace(without_contexts=lambda: nullcontext(said.append("no contexts")))
+    own._sides, own.lock, own.measurement, own.rng = {"candidate": mine, "eager": theirs}, lock, measurement, 4
     assert TimingStage._trusted(own, 5.0) == "a time"
     called = (measurement, mine, theirs, 4, 5.0)
     assert said == [
-        "drawn for 5.0", "lock: alone, quiet cuda:0", ["candidate#2", "eager#2"], called, "shared", "checked",
+        "drawn for 5.0", "alone, quiet cuda:0", "no contexts", ["candidate#2", "eager#2"], called, "shared", "checked",
     ], "what needs no quiet is done before and after"  # fmt: skip
     with pytest.raises(Ended) as caught:
         TimingStage._trusted(own, -1.0)
@@ -678,9 +679,9 @@ def compared(stopped: str, *, screen: bool, best: bool = False) -> list[object]:
         return Measured(stopped=stopped)
 
     own.measure = measure
-    own.trust = lambda found: did.append("trust") or found
-    _, trusted = own.compare(lambda: did.append("rival") or True, lambda found: best, screen=screen)
-    assert not own.measurement.screening and trusted is ("trust" in did)
+    own.trust = lambda found: pytest.fail("only what is published is checked by the trusted clock")
+    _, may_be_best = own.compare(lambda: did.append("rival") or True, lambda found: best, screen=screen)
+    assert not own.measurement.screening and may_be_best is (best and stopped != BELOW)
     return did
 
 
@@ -688,7 +689,7 @@ def test_the_best_so_far_is_fetched_for_what_may_beat_it():
     full = ["rival", (False, True)]
     assert compared(BELOW, screen=True, best=True) == [(True, False)]
     assert compared(MEETS, screen=True) == [(True, False), *full]
-    assert compared(TIME, screen=True, best=True) == [(True, False), *full, "trust"]
+    assert compared(TIME, screen=True, best=True) == [(True, False), *full]
     assert compared(BELOW, screen=False) == full
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from judge.bench.deciding.case_timing import CaseTiming
 from judge.bench.deciding.weighing import ALONE, Weighing
 from judge.bench.device.statistics import joint_confidence, paired_speedup, timing_of, weighted_mean
+from judge.bench.exchange.contact import Deadline
 from judge.bench.judging.completion import Ended, in_case
 from judge.bench.timing.modelled import fixed_seed
 from judge.bench.timing.stage import Measured
@@ -29,6 +32,7 @@ from judge.values import (
     Timing,
     Verdict,
 )
+from tests.judge.bench_problems import believed
 
 pytestmark = pytest.mark.bench
 ROWS = """
@@ -179,8 +183,9 @@ def test_without_weights_nothing_but_the_evaluated_case_is_timed(interpreter_ben
     )
 
 
+@pytest.mark.quiet
 def test_a_would_be_best_is_measured_in_each_case_in_fresh_processes(cpu_bench):
-    outcome = judged(cpu_bench, SLOWER_THIN, beat=0.0, incumbent=SLOWER_THIN)
+    outcome = believed(lambda: judged(cpu_bench, SLOWER_THIN, beat=0.0, incumbent=SLOWER_THIN))
     assert outcome.verdict is Verdict.PASS
     passes = [stage.detail for stage in outcome.stages if stage.name == "cases.timing"]
     assert passes[0] == "2 of 2 timed, pass 1"
@@ -341,3 +346,70 @@ def test_a_weighted_case_left_out_while_it_was_checked_leaves_no_mean():
     cases.checked([CaseRecord("thin", "given", True, detail="left out: it took all the time")])
     assert cases.to_time == [] and cases.counting == ["thin"]
     assert cases.together(pairs(100.0, 50.0)).speedup is None
+
+
+def passes(cases: Weighing, *found: tuple[Measured, Measured]) -> list[Measured]:
+    """Means of passes over the evaluated case and `thin`."""
+    means = []
+    for number, (alone, thin) in enumerate(found, 1):
+        cases.number, cases.found = number, {"thin": thin}
+        means.append(cases.together(alone))
+    return means
+
+
+def launching(eager_us: float, mine_us: float) -> Measured:
+    return replace(pairs(eager_us, mine_us), gaps=True)
+
+
+def test_a_case_that_waits_for_its_launches_is_widened_whatever_the_evaluated_one_does():
+    quiet, wide = weighing(gpu=1.0, thin=1.0), weighing(gpu=1.0, thin=1.0)
+    one = pairs(100.0, 50.0)
+    told = quiet.published(passes(quiet, (one, one), (one, one)), None).speedup
+    assert (told.low, told.high) == (2.0, 2.0) and not quiet.gaps
+    found = wide.published(passes(wide, (one, launching(100.0, 50.0)), (one, launching(100.0, 50.0))), None)
+    own = wide.agreed("thin", Subject.EAGER, joint_confidence(2))
+    assert wide.gaps and own.high > 2.1 and wide.agreed("gpu", Subject.EAGER).high == 2.0
+    assert found.speedup.high == pytest.approx(math.sqrt(2.0 * own.high)), "half of the mean is the other case's"
+    rows = wide.rows(Verdict.PASS, None, [CaseRecord("thin", "given", True)])
+    assert [row.speedup.high > 2.1 for row in rows if row.speedup] == [False, True]
+
+
+def test_the_luck_of_processes_is_learned_in_the_evaluated_case_alone():
+    cases = weighing(gpu=1.0, thin=1.0)
+    one, far = launching(100.0, 50.0), launching(100.0, 25.0)
+    passes(cases, (one, far), (one, one), (launching(110.0, 50.0), far))
+    assert cases.learned().variance == pytest.approx(math.log(1.1) ** 2 / 2)
+    other = weighing(gpu=1.0, thin=1.0)
+    passes(other, (pairs(100.0, 50.0), far), (pairs(100.0, 50.0), one))
+    assert other.learned() is None
+
+
+@pytest.mark.parametrize(("mine_us", "weight", "hopeless"), [
+    (150.0, 1.0, False), (399.0, 1.0, False), (401.0, 1.0, True), (401.0, 2.0, False), (150.0, 0.2, True),
+])  # fmt: skip
+def test_a_loser_is_hopeless_where_no_plausible_gain_elsewhere_makes_up_for_it(mine_us, weight, hopeless):
+    """It takes `mine_us` where the best so far takes 100."""
+    cases = weighing(gpu=1.0, thin=weight)
+    assert cases.hopeless(pairs(1000.0, mine_us, 100.0), 10.0) is hopeless
+    assert cases.hopeless(pairs(1000.0, mine_us), 10.0) is hopeless, "by its speedup, where the best did not run"
+    assert not weighing(gpu=0.0, thin=1.0).hopeless(pairs(1000.0, 1e6, 100.0), 10.0), "that case does not count"
+    assert cases.hopeless(pairs(1000.0, 100.0, told=False), 10.0)
+
+
+@pytest.mark.parametrize(("mine_us", "thin_us", "looks"), [
+    (150.0, 40.0, [True, False]), (150.0, 90.0, [True]), (500.0, 40.0, []), (90.0, 90.0, [False]),
+])  # fmt: skip
+def test_a_loser_of_the_evaluated_case_gets_a_short_look_in_the_others(mine_us, thin_us, looks):
+    """The best so far takes 100 in both: only a gain elsewhere that the mean shows is measured there."""
+    timing, asked = CaseTiming.__new__(CaseTiming), []
+    timing.weighing, timing.records, timing.payload = weighing(gpu=1.0, thin=1.0), [], {"beat": 10.0, "wall_s": 60}
+    timing.family, timing.setting = "given", SimpleNamespace(subjects=SimpleNamespace(deadline=Deadline(60, 30)))
+
+    def measure(number: int, until: float, *, rival: bool, short: bool = False) -> None:
+        asked.append(short)
+        timing.weighing.found = {"thin": pairs(1000.0, thin_us, 100.0)}
+
+    timing._measure = measure
+    found = timing.over(pairs(1000.0, mine_us, 100.0))
+    assert asked == looks and timing.weighing.skipped is (False not in looks)
+    assert found.beats_rival is (False in looks) and ("thin" in timing.weighing.found) is (False in looks)

@@ -24,7 +24,7 @@ for _ in range(3000):
 
 
 def deepened(folder: Path) -> Path:
-    subprocess.run([sys.executable, "-c", DEEP, str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", DEEP, str(folder)], check=True, timeout=300)
     return folder
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from judge.bench.device.statistics import timing_of
 from judge.values import Job, Outcome, ProblemSpec, Subject, Verdict
+from tests.judge.bench_problems import believed
 from tests.judge.rounds_bench import LIMITS, answer, problem
 
-pytestmark = [pytest.mark.bench, pytest.mark.slow]
+pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.quiet]
 CONV = problem("return self.c(x[0])", inputs="torch.randn(2, 8, 16, 16)", init="self.c = torch.nn.Conv2d(8, 8, 3)")
 FICKLE = CONV.replace("self.c(x[0])", "self.c(x[0]) * (1 if self.c.weight.is_contiguous() else 2)")
 ATTENTION = problem(
@@ -32,7 +33,7 @@ def judged(cpu_bench, monkeypatch):
         tried = {"baselines": {"compile": "left out: slow"}}
         given = {"loads": True, "environment": tried, "timings": TIMED}
         cpu_bench.times.remember(job, Outcome(Verdict.PASS, stage="timing", **given))
-        return cpu_bench.evaluate(job)
+        return believed(lambda: cpu_bench.evaluate(job))
 
     return evaluate
 

@@ -19,22 +19,28 @@ def row(value: float, basis: str = "measured") -> dict[str, object]:
     return {"value": value, "low": value, "high": value, "n": 16, "basis": basis}
 
 
+def stands(shipped: float | None, fastest: float, named: str) -> Beside:
+    """As `row` makes them: each with an interval of its own value."""
+    ends = [None if value is None else [value, value, 16] for value in (shipped, fastest)]
+    return Beside(shipped, fastest, named, *ends)
+
+
 @pytest.mark.parametrize(
     ("report", "precision", "found"),
     [
         ({"speedup": None}, "", Beside()),
-        ({"speedup": row(1.3)}, "", Beside(None, 1.3, "eager")),
-        ({"speedup": row(1.3)}, "shipped", Beside(1.3, 1.3, "eager")),
-        ({"speedup": row(1.3), "environment": {"baselines": {"shipped": SAME}}}, "", Beside(1.3, 1.3, "eager")),
-        ({"speedup": row(1.3), "environment": {"baselines": "forged"}}, "", Beside(None, 1.3, "eager")),
-        ({"speedup": row(1.3), "speedup_shipped": row(0.6)}, "", Beside(0.6, 0.6, "eager-shipped")),
+        ({"speedup": row(1.3)}, "", stands(None, 1.3, "eager")),
+        ({"speedup": row(1.3)}, "shipped", stands(1.3, 1.3, "eager")),
+        ({"speedup": row(1.3), "environment": {"baselines": {"shipped": SAME}}}, "", stands(1.3, 1.3, "eager")),
+        ({"speedup": row(1.3), "environment": {"baselines": "forged"}}, "", stands(None, 1.3, "eager")),
+        ({"speedup": row(1.3), "speedup_shipped": row(0.6)}, "", stands(0.6, 0.6, "eager-shipped")),
         (
             {"speedup": row(1.3), "speedup_shipped": row(0.6), "speedup_channels_last": row(0.5)},
             "",
-            Beside(0.6, 0.5, "channels-last"),
+            stands(0.6, 0.5, "channels-last"),
         ),
-        ({"speedup": row(1.3), "speedup_compile": row(0.5, "modelled")}, "", Beside(None, 1.3, "eager")),
-        ({"speedup": row(1.3), "speedup_compile": 3}, "", Beside(None, 1.3, "eager")),
+        ({"speedup": row(1.3), "speedup_compile": row(0.5, "modelled")}, "", stands(None, 1.3, "eager")),
+        ({"speedup": row(1.3), "speedup_compile": 3}, "", stands(None, 1.3, "eager")),
     ],
 )
 def test_the_fastest_baseline_is_the_one_with_the_smallest_speedup_over_it(report, precision, found):
@@ -55,6 +61,7 @@ def test_a_verdict_is_stored_with_how_it_stands():
     given = {"problem": problem(), "device": gpu(), "source": "class ModelNew: ...", "toolchain": "t"}
     found = Evaluation.objects.get(pk=evaluation_store(**given, outcome=outcome).pk)
     assert (found.over_shipped, found.over_fastest, found.fastest) == (0.9, 0.4, "sdpa")
+    assert (found.shipped_interval, found.fastest_interval) == ([0.8, 1.0, 16], [0.3, 0.5, 16])
     assert found.report["speedup_channels_last"]["value"] == 0.9
 
 
@@ -71,3 +78,20 @@ def test_verdicts_from_before_learn_their_fastest_baseline():
     first.refresh_from_db(), second.refresh_from_db()
     assert (first.fastest, first.over_fastest) == ("compile", 0.7)
     assert (second.fastest, second.over_fastest) == ("eager", second.speedup)
+
+
+@pytest.mark.django_db
+def test_verdicts_from_before_learn_the_intervals_beside_their_speedup():
+    migration = importlib.import_module("judge.migrations.0022_beside_intervals")
+    evaluation = passed(problem(), gpu(), 50.0)
+    eager, compiled, shipped = row(1.3), row(0.7) | {"low": 0.6}, row(0.9) | {"high": 1.1}
+    evaluation.report |= {"speedup": eager, "speedup_compile": compiled, "speedup_shipped": shipped}
+    evaluation.save()
+    for fastest, over_shipped, expected in (
+        ("compile", 0.9, ([0.9, 1.1, 16], [0.6, 0.7, 16])),
+        ("eager", None, (None, [1.3, 1.3, 16])),
+    ):
+        Evaluation.objects.update(fastest=fastest, over_shipped=over_shipped, fastest_interval=None)
+        migration.fill(apps, connection)
+        evaluation.refresh_from_db()
+        assert (evaluation.shipped_interval, evaluation.fastest_interval) == expected

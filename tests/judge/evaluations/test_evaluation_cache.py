@@ -10,8 +10,8 @@ import pytest
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from judge.evaluations.services import evaluation_run
+from judge.problems.admission import TOO_BIG, admission_stalled, problem_admit
 from judge.problems.models import Problem
-from judge.problems.services import TOO_BIG, admission_stalled, problem_admit
 from judge.values import (
     AdmissionReport,
     Audit,

@@ -100,7 +100,8 @@ def ask(evaluation: Evaluation, role: str = "operator", what: str = "evaluation-
 
 def test_an_operator_asks_once_and_the_device_s_worker_is_told(evaluation, sent):
     for _ in range(2):
-        assert ask(evaluation).status_code == 302
+        answer = ask(evaluation)
+        assert (answer.status_code, answer["Location"]) == (302, reverse("evaluation-detail", args=[evaluation.pk]))
     row = SanitizerCheck.objects.get()
     assert (row.state, row.asked_by.get_username()) == ("queued", "some-operator")
     assert [(one["args"], one["queue"]) for one in sent] == [([row.pk], evaluation.device.queue)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from judge.values import Verdict
@@ -241,7 +243,7 @@ def test_content_that_the_reference_refuses_is_left_out_and_said_so(cpu_bench):
 def test_a_complex_output_is_timed_within_its_allowed_error(cpu_bench):
     problem = OWN_TERMS.format(answer="torch.fft.fft(x)")
     source = problem.replace("class Model(", "class ModelNew(").replace("fft(x)", "fft(x) * (1 + 1e-7)")
-    assert judge(cpu_bench, source, problem=problem, timing=True).verdict is Verdict.PASS
+    assert judge(cpu_bench, source, problem=problem, timing=True, beat=math.inf).verdict is Verdict.PASS
 
 
 def test_a_source_that_grows_threefold_on_the_wire_is_judged(cpu_bench):

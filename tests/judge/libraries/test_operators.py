@@ -6,9 +6,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from judge.bench.operators.choices import filled, variants
-from judge.bench.operators.shapes import NoRule, rules
+from judge.bench.operators.listing import Candidate
+from judge.bench.operators.shapes import BASE, NoRule, rules
+from judge.bench.operators.trying import tried
 from judge.libraries import asked_once, operators
 from judge.libraries.operators import operators_document
 from judge.values import JudgeError
@@ -27,6 +30,43 @@ def test_torch_tells_more_than_sixty_operators_and_is_asked_once(tmp_path, monke
     assert found["nn.Tanh"]["forms"][0]["bounded"] and not found["nn.GELU"]["forms"][0]["bounded"]
     monkeypatch.setattr(asked_once, "_asked", lambda question: pytest.fail("it was asked again"))
     assert operators_document(tmp_path)["operators"]
+
+
+def toy(name: str = "nn.Toy", make=lambda **_: torch.nn.SiLU(), **parameters: bool) -> Candidate:
+    return Candidate(name, "activation", "layer", make, parameters)
+
+
+def test_an_operator_keeps_two_forms_of_each_rank_and_the_hash_of_its_numbers():
+    row = tried(toy(kernel_size=True, dim=True))
+    first = [{"kernel_size": 3, "dim": -1}, {"kernel_size": 3, "dim": 1}]
+    assert [(form["rank"], form["arguments"]) for form in row["forms"]] == [
+        (rank, arguments) for rank in BASE for arguments in first
+    ]
+    assert {name: row[name] for name in ("name", "category", "kind")} == {
+        "name": "nn.Toy", "category": "activation", "kind": "layer",
+    }  # fmt: skip
+    assert row["output"] == tried(toy("nn.Other", dim=True))["output"] and "why_not" not in row
+
+
+def test_one_that_works_for_some_shapes_keeps_those():
+    class Flat(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.dim() != 3:
+                raise ValueError("three axes are needed")
+            return torch.nn.functional.silu(x)
+
+    row = tried(toy(make=Flat))
+    assert [form["rank"] for form in row["forms"]] == [3] and "why_not" not in row
+
+
+def test_one_without_a_form_says_why_in_a_few_words():
+    assert tried(toy(nobody_knows=True))["why_not"] == "an argument is needed that nothing here has a value for"
+
+    def refuse(**_: object) -> torch.nn.Module:
+        raise ValueError("x" * 300)
+
+    row = tried(toy(make=refuse))
+    assert (row["forms"], row["why_not"]) == ([], "x" * 160) and "output" not in row
 
 
 def test_a_child_that_says_nothing_is_a_fault_of_the_judge(tmp_path, monkeypatch):

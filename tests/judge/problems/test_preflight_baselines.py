@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from judge.bench.device.statistics import timing_of
+from judge.problems.admission import admission_queue, problem_admit
 from judge.problems.preflight import preflight
-from judge.problems.services import admission_queue, problem_admit
 from judge.templatetags.stages import stage_lines
 from judge.values import AdmissionReport, JudgeError, Subject
 from tests.judge.gpu_rows import gpu

@@ -13,10 +13,10 @@ from adaexplore_site.core.models import AuditEntry
 from judge import tasks
 from judge.bench.processes.stopping import LOOK_S, look, stoppable
 from judge.devices.models import Device
-from judge.problems import services, views
+from judge.problems import admission, views
+from judge.problems.admission import admission_queue, preflight_limits, problem_admit
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
-from judge.problems.services import admission_queue, preflight_limits, problem_admit
 from judge.values import AdmissionReport, JudgeError, Stopped
 from tests.judge.evaluations.test_evaluation_cache import FakeBench
 from tests.judge.gpu_rows import gpu
@@ -105,7 +105,7 @@ def test_a_worker_that_died_has_its_preflight_run_by_the_next_one(problem, devic
     """Its message is delivered again, and the entry still says that it runs."""
     bench = FakeBench(GOOD)
     monkeypatch.setattr(tasks, "bench_for", lambda device: bench)
-    services._store(problem, device, services._entry("running", problem.created_at, []))
+    admission._store(problem, device, admission._entry("running", problem.created_at, []))
     tasks.admit_problem(problem.pk, device.pk)
     assert entry(problem)["state"] == "admitted"
     tasks.admit_problem(problem.pk, device.pk)
@@ -157,7 +157,7 @@ def test_the_panel_offers_it_to_operators_while_it_waits(problem, operator):
 
 
 def test_the_fleet_offers_it_beside_what_runs(problem, device, operator):
-    services._store(problem, device, services._entry("running", timezone.now(), []))
+    admission._store(problem, device, admission._entry("running", timezone.now(), []))
     html = operator.get("/fleet/").content.decode()
     button = f'formaction="/problems/{problem.slug}/preflight/stop" name="device" value="interpreter"'
     assert button in html

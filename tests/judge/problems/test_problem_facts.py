@@ -87,12 +87,32 @@ def test_the_page_costs_the_same_number_of_queries_however_many_kernels_passed(d
     device, row = gpu(), problem()
     passed(row, device, 243.7)
     client = client_of("viewer")
-    with django_assert_max_num_queries(21) as first:
+    with django_assert_max_num_queries(22) as first:
         assert client.get(f"/problems/{row.slug}/").status_code == 200
     for us in range(244, 264):
         passed(row, device, float(us), audit="")
     with django_assert_max_num_queries(len(first.captured_queries)):
         assert client.get(f"/problems/{row.slug}/").status_code == 200
+
+
+def test_weighted_cases_stand_with_their_speedups_and_those_that_lose_are_named():
+    device, row = gpu(), problem()
+    row.source += '\n\ndef get_cases():\n    return {"gpu": {}, "thin": {"weight": 2}}\n'
+    row.save()
+    evaluation = passed(row, device, 243.7)
+    timed = {"weight": 1.0, "state": "timed", "detail": "", "timings": []}
+    speedup = {"n": 16, "basis": "measured"}
+    slow = {**speedup, "value": 0.5, "low": 0.45, "high": 0.55, "call": "slower"}
+    fast = {**speedup, "value": 8.0, "low": 7.5, "high": 8.5, "call": "faster"}
+    evaluation.report["weighted"] = [
+        {**timed, "case": "gpu", "evaluated": True, "speedup": fast},
+        {**timed, "case": "thin", "evaluated": False, "speedup": slow},
+    ]
+    evaluation.save()
+    html = page(row)
+    assert "slower than eager in 1 case: <bdi>thin</bdi>" in html
+    assert "0.50×" in html and "[0.45–0.55] n=16" in html and "8.00×" in html
+    assert "The speedup is the weighted geometric mean over 2 cases." in html
 
 
 def test_declared_cases_stand_with_shapes_and_what_each_device_does_with_them():
@@ -106,7 +126,10 @@ def test_declared_cases_stand_with_shapes_and_what_each_device_does_with_them():
     html = page(problem(admission={"cuda:0": report(case="gpu", declared=rows), "interpreter": small}))
     told = html.split('id="declared-title"')[1].split("</section>")[0]
     assert "7×5000" in told
-    assert 'timed on <span translate="no">cuda:0' in told and 'not asked on <span translate="no">interpreter' in told
+    assert (
+        'timed on <span translate="no">cuda:0 (NVIDIA H200)' in told
+        and 'not asked on <span translate="no">interpreter' in told
+    )
     assert told.count("correctness on") == 2
 
 

@@ -11,10 +11,10 @@ from adaexplore_site.core.models import AuditEntry
 from judge import tasks
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
+from judge.problems.admission import problem_admit
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from judge.problems.quarantine import STRIKE, strikes_count
-from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, JudgeError, Outcome, UnclearFault, Verdict
 from search.engine.steps import step_judge
 from search.records.models import Node, Run

@@ -103,7 +103,7 @@ def test_simultaneous_uploads_of_one_name_all_get_a_row() -> None:
     start, slugs = threading.Barrier(4), []
 
     def upload(factor: int) -> None:
-        start.wait(timeout=10)
+        start.wait(timeout=120)
         slugs.append(problem_upload(name="scale.py", data=text(factor % 3))[0].slug)
         connection.close()
 
@@ -111,6 +111,6 @@ def test_simultaneous_uploads_of_one_name_all_get_a_row() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=120)
     assert set(slugs) == {"scale", "scale-2", "scale-3"} and len(slugs) == 4
     assert Problem.objects.count() == 3

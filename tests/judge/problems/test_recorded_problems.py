@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.problems.services import settled_state
+from judge.problems.admission import settled_state
 from tests.judge.problem_texts import examine
 
 FOLDER = Path(os.environ.get("ADAEXPLORE_FIXTURES", "nowhere")) / "recorded_searches"

@@ -13,9 +13,9 @@ from judge.devices.models import Device
 from judge.evaluations.services import evaluation_run, evaluation_store
 from judge.management.commands import seal_problems
 from judge.problems import sealing, views
+from judge.problems.admission import problem_admit
 from judge.problems.models import Problem
 from judge.problems.sealing import problem_seal, sealed_open, sealing_due
-from judge.problems.services import problem_admit
 from judge.values import AdmissionReport, Audit, JudgeError, Limits, Outcome, SealedCase, Verdict
 from tests.judge.gpu_rows import CANDIDATE, gpu, passed, report, sealed
 from tests.judge.gpu_rows import problem as searched
@@ -163,6 +163,8 @@ def test_opening_asks_first_shows_the_contents_once_and_has_others_derived(queue
     for key in ("k", "k2"):
         again = ada.post(where, {"key": key, "sure": "1"}, follow=True)
         assert "4097" not in again.content.decode()
+    scripted = ada.post(where, {"key": "k", "sure": "1"}, headers={"HX-Request": "true"})
+    assert scripted["HX-Redirect"] == f"/problems/{row.slug}/" and "4097" not in scripted.content.decode()
     entry = AuditEntry.objects.get(verb="problem.unseal")
     assert entry.after == {"sets": [1], "cases": 2} and entry.actor == opened.opened_by
     assert "by <bdi>ada</bdi>" in ada.get(f"/problems/{row.slug}/").content.decode()
@@ -179,6 +181,7 @@ def test_the_api_gives_the_contents_in_its_first_answer_alone(queued):
     assert "4097" in first["cases"]
     again = robot.act(f"problem.unseal/{row.slug}", {"sure": True}, key="k").json()
     assert again["repeated"] and "4097" not in str(again)
+    assert again["at"] == f"/problems/{row.slug}/"
 
 
 def test_an_opened_set_is_used_until_another_is_derived_in_its_place(monkeypatch):

@@ -61,10 +61,22 @@ def test_a_bad_file_is_a_form_error_and_nothing_is_stored(operator, data, says):
     assert not Problem.objects.exists()
 
 
+def test_a_bad_file_is_named_with_its_line_and_what_was_chosen_stays(operator):
+    sent = {"numerics": "half", "gradients": "inputs"}
+    for headers in ({}, HTMX):
+        given = {**sent, "file": SimpleUploadedFile("my gate.py", b"x = 1\nclass Model(:\n")}
+        html = operator.post("/problem-upload/", given, headers=headers).content.decode()
+        assert "<bdi>my gate.py</bdi> was not uploaded. Look at line 2." in html
+        assert '<pre tabindex="0">This file is not valid Python' in html
+        assert [f'<option value="{one}" selected>' in html for one in sent.values()] == [True, True]
+    html = send(operator, b"", name="empty.py").content.decode()
+    assert "<bdi>empty.py</bdi> was not uploaded.</strong> The file is empty." in html and "Look at line" not in html
+
+
 def test_no_file_at_all_says_what_to_do(operator):
     answer = operator.post("/problem-upload/")
     assert answer.status_code == 422
-    assert "Choose a .py file" in answer.content.decode()
+    assert "Choose a .py file" in answer.content.decode() and "No file was uploaded." in answer.content.decode()
 
 
 def test_a_hostile_file_name_is_only_text(operator):

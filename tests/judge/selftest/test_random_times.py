@@ -6,8 +6,9 @@ import pytest
 
 from judge.selftest.entries import entries
 from judge.values import Audit, Job, Outcome, Verdict
+from tests.judge.bench_problems import believed
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.quiet]
 
 
 def judged(bench, source: str, problem) -> Outcome:
@@ -27,6 +28,6 @@ def test_a_lying_clock_makes_no_best_where_outputs_are_random(cpu_bench, liar) -
 
 def test_an_honest_one_is_audited(cpu_bench, liar) -> None:
     honest = liar.problem.source.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
-    outcome = judged(cpu_bench, honest, liar.problem)
+    outcome = believed(lambda: judged(cpu_bench, honest, liar.problem))
     assert (outcome.verdict, outcome.audit) == (Verdict.PASS, Audit.PASSED)
     assert "time.trusted" in {finding.code for finding in outcome.findings}

@@ -174,10 +174,10 @@ def test_after_the_budget_nothing_begins_and_what_is_there_is_told():
     found = [entry(f"e{number:02}") for number in range(6)]
 
     def slow(job):
-        time.sleep(0.2)
+        time.sleep(0.6)
         return wrong()
 
-    report = run(found, slow, workers=1, budget_s=0.3)
+    report = run(found, slow, workers=1, budget_s=1.0)
     assert 1 <= len(report.results) <= 3 and report.left == 6 - len(report.results)
     assert not report.whole and Report.from_json(report.to_json()).left == report.left
 

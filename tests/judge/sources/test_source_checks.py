@@ -101,7 +101,11 @@ def test_weights_are_read_without_running_the_file() -> None:
     assert declared_weights(GOOD.decode()) == {}
 
 
-@pytest.mark.parametrize("weight", ["0", "-1", "1e999", "True", "'2'", "None", "1j", "1" + "0" * 400])
+NO_WEIGHTS = ["0", "-1", "1e999", "True", "'2'", "None", "1j", "1 + 2j", "1" + "0" * 400]
+NO_WEIGHTS += ["[1]", "[ROWS]", "(1, 2)", "{1}", "{'a': 1}", "{**ROWS}", "[i for i in (1,)]", "f'{ROWS}'", "lambda: 1"]
+
+
+@pytest.mark.parametrize("weight", NO_WEIGHTS)
 def test_a_weight_that_is_none_is_refused_with_its_line(weight: str) -> None:
     error = rejected(weighing('"wide": {"ROWS": 1, "weight": 1}', f'"odd": {{"weight": {weight}}}'))
     assert error.line == GOOD.count(b"\n") + 5

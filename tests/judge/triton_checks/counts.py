@@ -1,6 +1,7 @@
 """Counters of the interpreter against hand counts."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -212,8 +213,21 @@ def check_no_launch_is_counted_under_a_monitor(adapter):
 
 def check_numpy_gets_no_tensor_in_forward(adapter):
     x = torch.rand(4)
+
+    def in_a_thread(one):
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(one.numpy).result()
+
+    def without_modes(one):
+        with torch._C.DisableTorchFunction():
+            return one.numpy()
+
+    def much(one):
+        return [one.expand(40, 4).tolist() for _ in range(2)]
+
     assert x.numpy().shape == np.asarray(x).shape == (4,)
-    for reads in (torch.Tensor.numpy, np.asarray, lambda one: one.detach().cpu().numpy()):
+    reading = (torch.Tensor.numpy, np.asarray, lambda one: one.detach().cpu().numpy(), in_a_thread, without_modes, much)
+    for reads in reading:
         with cuda_stand_in.computing():
             try:
                 reads(x)

@@ -89,7 +89,7 @@ def test_two_workers_at_once_give_one_sighting():
 
     class Slow(TableDistiller):
         def distil(self, facts):
-            gate.wait(timeout=20)
+            gate.wait(timeout=120)
             return super().distil(facts)
 
     def work():

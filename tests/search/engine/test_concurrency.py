@@ -30,7 +30,7 @@ def together(count: int, act: Callable[[int], object]) -> list[object]:
     gate = threading.Barrier(count)
 
     def body(k: int) -> object:
-        gate.wait(timeout=20)
+        gate.wait(timeout=120)
         try:
             return act(k)
         finally:
@@ -122,7 +122,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_lease(monkeypatch):
 
     monkeypatch.setattr(leases, "lease_renew", renew)
     with lease_kept(node_id=1, owner="me", every_s=0.01):
-        assert asked.wait(timeout=10)
+        assert asked.wait(timeout=120)
 
 
 def test_a_lease_can_be_claimed_and_renewed_by_its_owner_only():
@@ -149,7 +149,7 @@ def test_who_removes_an_import_leaves_the_device_to_one_that_is_on_its_way():
                 written.set()
                 gone.wait(timeout=0.5)  # before the commit the other one can see nothing of it
         else:
-            assert written.wait(timeout=20)
+            assert written.wait(timeout=120)
             run_remove(run=old, user=None)
             gone.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import threading
 import urllib.error
 from datetime import timedelta
@@ -24,8 +25,10 @@ from judge.devices.keys import DeviceKey, read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
+from judge.problems.admission import admission_queue
 from judge.problems.models import Problem
-from judge.problems.services import admission_queue
+from search.ledger.books import ledger_of
+from search.ledger.models import Spending
 from search.records.models import Node, Run
 from search.records.queue import FollowUp
 from tests.judge.batch_makers import MARK
@@ -187,6 +190,19 @@ def test_a_job_that_nobody_waits_for_is_not_kept(device, how) -> None:
     else:
         Node.objects.filter(run=run, number=1).update(state=Node.State.COMPLETED, told_order=1)
     assert not place.renew(taken)
+    BatchJob.objects.update(lease_since=timezone.now() - timedelta(seconds=9))
+    for _ in range(2):
+        place.release(taken)
+        (booked,) = Spending.objects.filter(run=run, kind="stopped").values_list("device_ms", flat=True)
+        assert 9_000 <= booked < 18_000, "once, by this machine's clock"
+        assert ledger_of(run.pk).spent.device_ms == math.ceil(booked)
+
+
+def test_a_job_that_is_given_back_and_still_wanted_has_cost_nothing(device) -> None:
+    waiting_run(device)
+    place = place_of()
+    place.release(place.take())
+    assert not Spending.objects.filter(kind="stopped").exists()
 
 
 def test_a_preflight_that_is_stopped_is_not_kept(device) -> None:

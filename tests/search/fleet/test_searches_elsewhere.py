@@ -19,10 +19,10 @@ from judge.devices.keys import read_key
 from judge.devices.models import Device
 from judge.devices.services import device_enroll, key_path
 from judge.evaluations.models import Evaluation
+from judge.problems.admission import admission_queue
 from judge.problems.models import Problem
 from judge.problems.preflight import preflight
 from judge.problems.quarantine import STRIKE
-from judge.problems.services import admission_queue
 from judge.problems.views import preflight_start
 from judge.values import AdmissionReport, JudgeError, Outcome, Verdict
 from search.batches.campaigns import CAMPAIGNS, campaign_start

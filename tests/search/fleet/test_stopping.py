@@ -11,6 +11,7 @@ from judge.bench.processes.stopping import look
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation
 from search.engine.steps import step_propose, step_reserve
+from search.ledger.books import ledger_of
 from search.ledger.models import Spending
 from search.records.models import Node, Run
 from tests.pages import client_of
@@ -74,6 +75,7 @@ def test_the_device_time_of_a_stopped_evaluation_is_booked():
     worker = Worker(bench=Slow())
     run = worker.run(make_run(steps=1))
     assert sum(Spending.objects.filter(run=run).values_list("device_ms", flat=True)) == 7000.0
+    assert ledger_of(run.pk).spent.device_ms == 7000, "and it counts for the search's limit"
     assert not Evaluation.objects.exists()
 
 

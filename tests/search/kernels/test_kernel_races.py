@@ -7,8 +7,8 @@ import pytest
 from adaexplore_site.core.models import AuditEntry
 from judge.devices.models import Device
 from judge.evaluations.models import Evaluation, Race
+from judge.problems.costs import costs
 from judge.problems.preflight import preflight
-from judge.problems.queries import costs
 from judge.values import Basis
 from search.kernels.document import winners_json
 from search.kernels.winners import DOUBTED, RETIRED, Wanted, winners

@@ -56,7 +56,7 @@ class SlowBench(FakeBench):
         ({"usd": Decimal("0.08")}, 7, "Money limit reached: $0.07 of $0.08 spent; one more step may need $0.02."),
         ({"device_s": 10.0}, 6, "Device time limit reached: 9.0 s of 10.0 s spent; one more step may need 2.0 s."),
         ({"stale_steps": 5}, 6, "No improvement in the last 5 completed steps; the limit is 5."),
-        ({"target_speedup": 3.0}, 1, "Target of 3.00× reached: 4.0× [3.6–4.4] MODELLED."),
+        ({"target_speedup": 3.0}, 1, "Target of 3.00× reached: 4.0× [3.6–4.4] MODELLED over eager."),
     ],
 )
 def test_each_limit_ends_the_search_and_says_the_numbers(limits, count, words):
@@ -199,7 +199,7 @@ def test_a_share_of_the_roofline_that_is_reached_ends_the_search_with_its_basis(
     run.problem.admission["interpreter"]["roofline"] = {"bound_us": 6.0}
     run.problem.save()
     run = Worker(bench=FakeBench({0: passed(2.0)})).run(run)
-    words = "Goal of 50% of the roofline reached: 60% (2.0× [1.8–2.2] MODELLED)."
+    words = "Goal of 50% of the roofline reached: 60% (2.0× [1.8–2.2] MODELLED over eager)."
     assert (run.state, run.stop_reason, len(told(run))) == (Run.State.FINISHED, words, 1)
 
 

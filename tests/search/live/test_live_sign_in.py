@@ -18,7 +18,7 @@ from django.urls import path
 
 from search.live.hub import Hubs, Pace
 from search.live.socket import RunSocket, signed_out, websocket_urlpatterns
-from tests.search.live_rows import close, make_user, rows
+from tests.search.live_rows import LONG_S, close, make_user, rows
 from tests.search.makers import make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,13 +46,13 @@ def dial(hubs: Hubs, run_id: int, cookie: str, origin: str = "http://localhost")
 
 async def test_an_unknown_address_is_refused_and_no_error():
     line = WebsocketCommunicator(URLRouter(websocket_urlpatterns), "/ws/none")
-    assert await line.connect(timeout=5) == (False, 1000)
+    assert await line.connect(timeout=LONG_S) == (False, 1000)
 
 
 async def closing_code(line: WebsocketCommunicator) -> int:
-    output = await line.receive_output(timeout=5)
+    output = await line.receive_output(timeout=LONG_S)
     while output["type"] == "websocket.send":
-        output = await line.receive_output(timeout=5)
+        output = await line.receive_output(timeout=LONG_S)
     assert output["type"] == "websocket.close"
     return int(output["code"])
 
@@ -63,7 +63,7 @@ async def test_a_socket_ends_when_its_session_does(end):
     run, user = await rows(make_run), await rows(make_user)
     cookie = await rows(sign_in, user)
     line = dial(hubs, run.pk, cookie)
-    assert (await line.connect(timeout=5))[0]
+    assert (await line.connect(timeout=LONG_S))[0]
 
     def act() -> None:
         if end == "sign out":
@@ -83,7 +83,7 @@ async def test_a_stranger_s_socket_is_refused():
     hubs = Hubs()
     run = await rows(make_run)
     line = dial(hubs, run.pk, "no-such-session")
-    assert (await line.connect(timeout=5))[0]
+    assert (await line.connect(timeout=LONG_S))[0]
     assert await closing_code(line) == 4401
     await close(hubs)
 
@@ -92,7 +92,7 @@ async def test_another_site_cannot_dial():
     hubs = Hubs()
     run, user = await rows(make_run), await rows(make_user)
     line = dial(hubs, run.pk, await rows(sign_in, user), origin="https://elsewhere.example")
-    assert not (await line.connect(timeout=5))[0]
+    assert not (await line.connect(timeout=LONG_S))[0]
     await close(hubs)
 
 

@@ -16,7 +16,7 @@ from search.live import frames
 from search.live.hub import Hubs, Pace
 from search.live.socket import GONE, INTERNAL, NOT_ALLOWED, OLD_CLIENT, POLICY, SIGNED_OUT, SLOW
 from search.records.models import Run
-from tests.search.live_rows import HINTS_ONLY, QUICK, Browser, close, grow, rows, run_and_user
+from tests.search.live_rows import HINTS_ONLY, LONG_S, QUICK, Browser, close, grow, rows, run_and_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,7 +65,7 @@ async def test_a_hint_brings_an_event_without_waiting_for_the_timer():
     await browser.open()
     await rows(grow, run)
     await hint(run)
-    assert (await browser.next("frame", seconds=3))["to"] == 3
+    assert (await browser.next("frame"))["to"] == 3
     await browser.leave()
     await close(hubs)
 
@@ -133,9 +133,9 @@ async def test_a_browser_that_never_acknowledges_is_closed_as_slow():
     browser = Browser(hubs, run.pk, user)
     await browser.open()
     await browser.next("frame")
-    output = await browser.line.receive_output(timeout=5)
+    output = await browser.line.receive_output(timeout=LONG_S)
     while output["type"] == "websocket.send":  # beats
-        output = await browser.line.receive_output(timeout=5)
+        output = await browser.line.receive_output(timeout=LONG_S)
     assert output["code"] == SLOW
     await close(hubs)
 
@@ -182,7 +182,7 @@ async def test_sockets_at_one_cursor_share_one_build_and_the_same_bytes():
         await browser.open()
     await rows(grow, run)
     await hint(run)
-    texts = {await browser.line.receive_from(timeout=5) for browser in browsers}
+    texts = {await browser.line.receive_from(timeout=LONG_S) for browser in browsers}
     assert (len(texts), built) == (1, [1])
     for browser in browsers:
         await browser.leave()
@@ -275,7 +275,7 @@ async def test_a_beat_says_where_the_run_stands():
 async def test_a_refused_socket_is_accepted_first_so_that_the_browser_learns_why(hubs, query, signed_in, exists, code):
     run, user = await run_and_user()
     browser = Browser(hubs, run.pk if exists else 10**6, user if signed_in else AnonymousUser(), query)
-    assert (await browser.line.connect(timeout=5))[0]
+    assert (await browser.line.connect(timeout=LONG_S))[0]
     assert await browser.code() == code
 
 

@@ -306,4 +306,5 @@ def test_one_that_runs_is_stopped_too_and_says_by_whom(run):
     evaluations = Evaluation.objects.count()
     done = judged(row, Stops())
     assert (done.state, done.evaluation, done.message) == ("failed", None, "Stopped by some-operator.")
+    assert Spending.objects.filter(run=run, kind="recheck", device_ms__gt=0).exists(), "the device was taken"
     assert Evaluation.objects.count() == evaluations and Device.objects.get().faults == 0

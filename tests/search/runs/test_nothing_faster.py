@@ -14,8 +14,9 @@ import pytest
 from adaexplore_site.core.models import Webhook, WebhookDelivery
 from adaexplore_site.notifications.services import best_rows
 from adaexplore_site.palette.find import found
+from judge.evaluations.beside import won as is_won
 from judge.values import Basis, Outcome, SpeedCall, Speedup
-from search.algorithm.ranking import Over, Standing, beats, standing
+from search.algorithm.ranking import Standing, standing
 from search.interchange.exports import kernel_file, proof_zip, run_document
 from search.kernels.document import winners_json
 from search.kernels.winners import Wanted, winners
@@ -42,21 +43,26 @@ HOUR = timedelta(hours=1)
 COMPILE = {"value": 1.3, "low": 1.2, "high": 1.4, "n": 60, "basis": "measured"}
 
 
+def over(value: float | None, low: float | None = None, basis: str = "measured") -> dict[str, Any]:
+    return {"value": value, "low": low, "basis": basis}
+
+
 @pytest.mark.parametrize(
-    ("over", "won"),
+    ("eager", "others", "won"),
     [
-        ([Over(1.2, 1.1)], True),
-        ([Over(1.2, 0.98)], False),  # the interval reaches eager: a tie
-        ([Over(1.2)], True),  # modelled or reported: no interval decides
-        ([Over(0.9)], False),
-        ([Over(1.0, 1.0)], False),
-        ([Over(3.0, 2.9), Over(0.8, 0.7)], False),  # faster than eager, slower than torch.compile
-        ([Over(3.0, 2.9), Over(1.3, 1.2), Over(1.1, 1.05)], True),
-        ([], False),
+        (over(1.2, 1.1), [], True),
+        (over(1.2, 0.98), [], False),  # the interval reaches eager: a tie
+        (over(1.2, 0.5, "modelled"), [None], True),  # no interval decides
+        (over(1.2, None, "reported"), [], True),
+        (over(0.9, 0.8), [], False),
+        (over(1.0, 1.0), [], False),
+        (over(3.0, 2.9), [over(0.8, 0.7)], False),  # faster than eager, slower than torch.compile
+        (over(3.0, 2.9), [over(1.3, 1.2), None, over(1.1, 1.05)], True),
+        (over(None), [], False),
     ],
 )
-def test_a_kernel_beats_pytorch_when_it_beats_every_baseline_it_was_timed_beside(over, won):
-    assert beats(over) is won
+def test_a_kernel_beats_pytorch_when_it_beats_every_baseline_it_was_timed_beside(eager, others, won):
+    assert is_won(eager["value"], eager["low"], eager["basis"], *others) is won
 
 
 def test_the_best_is_the_highest_ranked_winner_and_only_without_one_somebody_is_the_closest():

@@ -21,14 +21,19 @@ from adaexplore_site.accounts.services import token_issue, token_revoke
 from adaexplore_site.api.shapes import flat
 from adaexplore_site.api.site import schema
 from adaexplore_site.core.audit import ActionRefused
+from judge.evaluations.measures import BESIDE_COLUMNS
 from memory.rules.files import rules_import
 from memory.rules.models import Rule
+from search.engine.steps import reply_submit
+from search.proposers import get as get_proposer
+from search.records.models import Node
 from tests.pages import adapt, client_of, full_run
-from tests.search.live_rows import grow, new_best
-from tests.search.makers import make_run
+from tests.search.live_rows import grow, new_best, reserve
+from tests.search.makers import Worker, make_run
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"
+KERNEL = "```python\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n```\n"
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def get(client: Client, path: str, **query):
 def test_a_speedup_comes_with_all_its_evidence(reader):
     run = full_run()
     best = get(reader, f"/searches/{run.pk}")["best"]
-    beside = {"over_shipped", "over_fastest", "fastest"}
+    beside = set(BESIDE_COLUMNS)
     assert set(best) == {"value", "n", "interval", "method", "device", "basis", "audit", *beside}
     assert (best["value"], best["basis"], best["device"]) == (3.0, "MODELLED", "interpreter")
     assert best["interval"]["low"] < 3.0 < best["interval"]["high"]
@@ -53,6 +58,30 @@ def test_a_speedup_comes_with_all_its_evidence(reader):
     assert node["speedup"] == best and node["source"].startswith("import torch")
     wrong = get(reader, f"/searches/{run.pk}/nodes/3")
     assert wrong["speedup"] is None and wrong["verdict"] not in (None, "pass")
+
+
+def test_a_node_that_waits_for_a_reply_gives_its_prompt_until_it_is_answered(reader):
+    worker, run = Worker(get_proposer("manual")), make_run(proposer="manual", steps=1)
+    worker.proposer = get_proposer
+    worker.run(run)
+    place = f"/searches/{run.pk}/nodes/1"
+    asked_for = get(reader, place)
+    prompt = run.nodes.get(number=1).proposals.get().prompt
+    assert (asked_for["waits_for"], asked_for["prompt"]) == ("reply", prompt) and run.problem.source.strip() in prompt
+    assert Client().get(API + place).status_code == 401
+    worker.work(reply_submit(node=run.nodes.get(number=1), text=KERNEL, user=None))
+    done = get(reader, place)
+    assert (done["state"], done["waits_for"], done["prompt"]) == ("told", None, None)
+
+
+def test_a_node_whose_kernel_is_judged_elsewhere_waits_for_the_outcome(reader):
+    run = make_run(steps=2)
+    judging, proposing = reserve(run), reserve(run)
+    Node.objects.filter(pk=judging.pk).update(state=Node.State.JUDGING)
+    assert get(reader, f"/searches/{run.pk}/nodes/{judging.number}")["waits_for"] is None
+    type(run.device).objects.update(remote=True)
+    found = [get(reader, f"/searches/{run.pk}/nodes/{one.number}") for one in (judging, proposing)]
+    assert [(one["waits_for"], one["prompt"]) for one in found] == [("outcome", None), (None, None)]
 
 
 def test_unknown_is_null_and_never_0(reader):

@@ -108,7 +108,7 @@ def test_the_time_of_a_sending_is_its_own_and_a_turn_ends(monkeypatch):
 @pytest.mark.parametrize("said_first", [b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"])
 def test_what_trickles_in_ends_at_the_limit(monkeypatch, said_first):
     monkeypatch.setenv("ADAEXPLORE_WEBHOOK_PRIVATE", "1")
-    monkeypatch.setattr(services, "LIMIT_S", 0.3)
+    monkeypatch.setattr(services, "LIMIT_S", 2.0)  # far more than a head takes, far less than the body
     server = socket.create_server(("127.0.0.1", 0))
     over, exhausted = threading.Event(), threading.Event()
 
