@@ -45,9 +45,9 @@ class Line:
         self.subject = Subject(
             assignment(payload, folder), SimpleNamespace(send=self.replies.append, take_fds=self.take)
         )
-        self.op, self.counts = "load", False
+        self.op, self.counts = "start", False
         self.coming: list[dict[str, Any]] = []
-        self.subject.obey({"op": "load"})
+        self.subject.obey({"op": "start"})
 
     def take(self) -> list[int]:
         fds, self.fds = self.fds, []
@@ -65,6 +65,9 @@ class Line:
             told = reply.pop("traffic", []) if self.counts else []
             rows = told if isinstance(told, list) else [told]
             self.coming = [*({"counted": row} for row in rows), reply]
+            if self.op == "start":
+                self.op = "load"
+                self.subject.obey({"op": "load"})
         return self.coming.pop(0)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from judge.bench.exchange.claims import (
     Constructed,
     Forwarded,
     Loaded,
+    Started,
     StateTaken,
     Timed,
 )
@@ -21,7 +22,8 @@ from judge.bench.exchange.fields import Fields
 from judge.bench.exchange.rows import CountedRow, KernelRow, LaunchedRow, TracedRow
 
 KINDS: tuple[type[Claim], ...] = (
-    ArenaOpened, BurstCaptured, BurstDone, BurstReady, Chosen, Constructed, Forwarded, Loaded, StateTaken, Timed,
+    ArenaOpened, BurstCaptured, BurstDone, BurstReady, Chosen, Constructed, Forwarded, Loaded, Started,
+    StateTaken, Timed,
 )  # fmt: skip
 OUTPUT: dict[str, Any] = {
     "template": {"dict": [["a", {"t": 0}], ["b", {"list": [{"v": None}, {"f": "nan"}, {"v": 2.5}, {"v": "x"}]}]]},
@@ -41,6 +43,7 @@ COUNTED = {
     "elementwise_flops": 64, "dot_flops": {"tf32": 64}, "accesses": 8,
 }  # fmt: skip
 HONEST: dict[str, dict[str, Any]] = {
+    "start": {"started": True},
     "load": {"loaded": True},
     "arena": {"arena": "memfd"},
     "construct": {

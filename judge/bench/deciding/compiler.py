@@ -9,7 +9,7 @@ from typing import Any
 
 from judge.bench.compiling.report import CompileReport
 from judge.bench.exchange import seal
-from judge.bench.exchange.claims import Constructed, Forwarded, Loaded
+from judge.bench.exchange.claims import Constructed, Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.sketch import SketchContact
@@ -72,7 +72,7 @@ class CompileJudge:
 
     def _load(self, reference: Reference, inputs: list[Any]) -> None:
         """Import, construct, parameters; as the referee does it on the device."""
-        self.recorder.answer(Loaded)  # the import
+        self.recorder.load()
         template, init = packed(reference.init)
         metas = [TensorMeta.of(tensor) for tensor in packed(inputs)[1]]
         self.recorder.make_arena(metas, [TensorMeta.of(tensor) for tensor in (*reference.first.values(), *init)])

@@ -352,12 +352,14 @@ class Referee:
             beat=self.payload.get("beat"),
             part=not alone,
         )
-        if self.payload.get("beat") is None:  # every pass is confirmed
+        confirms = self.payload.get("beat") is None  # every pass
+        unrivalled = confirms and "incumbent" not in self.subjects.contacts
+        if confirms:
             self.subjects.ahead(confirming.roles(rival=False))
         found, may_be_best = stage.compare(
             lambda: self._rival(reference, first),
             lambda found: alone and self._may_be_best(found),
-            screen=alone and self.payload.get("screen", False),
+            screen=alone and (self.payload.get("screen", False) or unrivalled),
         )
         known = stage.known_of(found, self.payload["known_us"])
         self.environment["baselines"] = known | reference.no_alternatives(on_gpu=self.device != "cpu")

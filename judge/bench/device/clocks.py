@@ -81,7 +81,7 @@ class CudaClock:
     def _adapt(self, *, late: bool) -> None:
         """Hold the next call longer when this one's work began before all of it was queued; else let go slowly."""
         needed = 1.5 * self.host_us + HOLD_MARGIN_US
-        self._hold_us = min(LONGEST_HOLD_US, max(needed, (2.0 if late else 0.9) * self._hold_us))
+        self._hold_us = min(LONGEST_HOLD_US, max(needed, (2.0 if late else 0.7) * self._hold_us))
 
 
 def left_over_us(wait_us: Callable[[], float], again: int = 3) -> float:

@@ -67,6 +67,13 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Started(Claim):
+    """The process is there and can use the device; no foreign code has run in it."""
+
+    op = "start"
+
+
+@dataclass(frozen=True)
 class Loaded(Claim):
     op = "load"
 

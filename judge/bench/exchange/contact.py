@@ -26,6 +26,8 @@ from judge.bench.exchange.claims import (
     Claim,
     Constructed,
     Forwarded,
+    Loaded,
+    Started,
     StateTaken,
 )
 from judge.bench.exchange.fields import BadClaim, Fields
@@ -33,6 +35,9 @@ from judge.bench.exchange.known_draws import KnownDraws
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.exchange.poison import poison
 from judge.bench.exchange.wire import Channel, Message, WireClosed, WireGarbage, WireTimeout
+from judge.values import JudgeError
+
+START_S = 120.0  # until a process is there: contexts are made one after another on some hosts
 
 Answer = TypeVar("Answer", bound=Claim)
 
@@ -115,7 +120,7 @@ class Contact:
         self._arenas = arenas or Arenas()
         self._arena: Arena | None = None
         self.opened = 0  # arenas it was lent; it may still see the earlier ones
-        self.doing = "load"
+        self.doing = Started.op
         self.switched: dict[str, str] = {}  # switches of torch it turned -> while doing what
         self.quickest_s = math.inf  # of its calls, from the question to the answer
         self._told = 0.0
@@ -161,15 +166,31 @@ class Contact:
         """Whether something came from it that was not read: its answer, or its end."""
         return bool(select.select([self.link.fileno()], [], [], 0)[0])
 
-    def answer(self, kind: type[Answer], meanwhile: Callable[[], None] = lambda: None) -> Answer:
+    def load(self) -> Loaded:
+        """Wait until its process is there, which counts for no time limit as none of its code has run yet, and then for
+        its import. Raises SubjectFailed, and JudgeError for a process that does not come."""
+        try:
+            with self.deadline.paused():
+                self.answer(Started, within_s=START_S)
+        except SubjectFailed as failed:
+            if failed.kind == "timeout":
+                raise JudgeError(f"the {self.name} child was not ready within {START_S:.0f} s") from failed
+            failed.doing = Loaded.op
+            raise
+        self.doing = Loaded.op
+        return self.answer(Loaded)
+
+    def answer(
+        self, kind: type[Answer], meanwhile: Callable[[], None] = lambda: None, within_s: float | None = None
+    ) -> Answer:
         """The answer to the question told last, which `kind` answers. No other code sees what a subject sent.
 
-        `meanwhile` comes before the wait and counts for no time limit. Raises SubjectFailed for faults it reported, and
-        when it is late, gone or not understood.
+        `meanwhile` comes before the wait and counts for no time limit, whose place `within_s` takes. Raises
+        SubjectFailed for faults it reported, and when it is late, gone or not understood.
         """
         assert kind.op == self.doing, f"{kind.op} was not asked"
         meanwhile()
-        limit = self.deadline.stage()
+        limit = self.deadline.stage() if within_s is None else within_s
         try:
             reply = Fields(self._received(limit), "a reply")
             if reply.raw("number") != self._number:

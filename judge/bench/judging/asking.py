@@ -23,7 +23,7 @@ from judge.bench.judging.expected import Expected, expect, layout_of
 from judge.bench.judging.families import CANCELLING, FAMILIES, OFFSET, TIES, strided
 from judge.bench.judging.freedoms import ADVERSARIAL, ANYTHING, Freedom, one_sided, to_try
 from judge.bench.judging.parameters import Binding, State, changed
-from judge.bench.judging.probes import BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
+from judge.bench.judging.probes import ALL_OF_SUMS, BY_ROWS, OF_PRODUCTS, OF_SUMS, OPPOSED, Probe, in_words, mirrored
 from judge.bench.judging.reference import REFUSALS, Reference
 from judge.bench.judging.telling import AMPLIFIES, OPPOSES, decided, rounded_once, tells_digits, vanishes
 from judge.values import CaseRecord, Finding, Gradients, JudgeError, Precision, Verdict
@@ -100,8 +100,8 @@ class Questions:
             freedom = Freedom(ties=False, indices=freedom.indices)
         inputs = self.reference.inputs(family, secrets.randbits(62) if seed is None else seed, freedom)
         run_seed = secrets.randbits(31) if seed is None else seed
-        by_rows = family.startswith(BY_ROWS)
-        expected = expect(self.reference, inputs, state, run_seed, by_rows=by_rows)
+        by_rows, sums = family.startswith(BY_ROWS), family in ALL_OF_SUMS
+        expected = expect(self.reference, inputs, state, run_seed, by_rows=by_rows, sums=sums)
         previous = self.previous if state is self.state else self.state
         return Question(family, inputs, state, run_seed, expected, previous)
 

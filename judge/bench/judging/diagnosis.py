@@ -50,14 +50,14 @@ def check_repeats(rounds: Asker, question: Question, values: list[torch.Tensor],
 
 
 def check_steady(question: Question, number: int, target: Target, one: torch.Tensor, other: torch.Tensor) -> None:
-    """Raise Ended when two answers to equal content differ by more than the allowed error."""
+    """Raise Ended when two answers to equal content are further apart than two right ones can be."""
     if same_bits(one, other):
         return
     if target.integer:
         text = f"{int((one != other).sum())} of {one.numel()} elements differ"
     else:
         apart = _apart(target, one, other)
-        if apart is not None and apart <= 1.0:
+        if apart is not None and apart <= 2.0:
             return
         text = "not finite in the same places" if apart is None else f"{apart:.3g} times the allowed error apart"
     raise Ended(

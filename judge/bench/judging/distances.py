@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from judge.bench.exchange.parts import all_equal
-from judge.bench.judging.precision import Gathered, coarse_kind, row_weights
+from judge.bench.judging.precision import Errors, Gathered, coarse_kind, row_weights
 
 
 class Distances:
@@ -51,7 +51,7 @@ class Distances:
             self.cut.add(cut, exact)
         self._largest.add(exact.new_zeros(()), exact, weights)
 
-    def reach(self) -> float:
-        """As the function of that name."""
+    def reach(self) -> Errors:
+        """RMS and largest magnitude of the oracle, over its spread; zeros where one is not finite."""
         found = self._largest.errors()
-        return found.largest if found.finite else 0.0
+        return found if found.finite else Errors(0.0, 0.0)

@@ -161,22 +161,26 @@ class Expected:
         return not any(target.same.numel() for target in self.outputs)
 
 
-def expect(reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool = False) -> Expected:
+def expect(
+    reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool = False, sums: bool = False
+) -> Expected:
     """The right answer for `inputs`, which are left alone. Raises what the reference raises.
 
-    `by_rows`: errors count beside the size of the row that they are in, not beside the whole output's spread.
+    `by_rows`: errors count beside the size of the row that they are in, not beside the whole output's spread. `sums`:
+    the content asks for what is left out of sums, and says nothing about the precision of products.
     """
-    return _Oracle(reference, inputs, state, seed, by_rows=by_rows).expected()
+    return _Oracle(reference, inputs, state, seed, by_rows=by_rows, sums=sums).expected()
 
 
 class _Oracle:
     """One question, answered in several precisions."""
 
     def __init__(
-        self, reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool = False
+        self, reference: Reference, inputs: list[Any], state: State, seed: int, *, by_rows: bool, sums: bool
     ) -> None:
         self.reference = reference
         self.by_rows = by_rows
+        self.sums = sums
         self.asked = (inputs, state, seed)
         self.before = packed(inputs)[1]
         same = reference.planned(*self.asked)
@@ -342,8 +346,12 @@ class _Oracle:
         bound = (error if found.rounded is None else joined(error, found.rounded.errors()), low)
         if self._halves:  # it may err like the reference in 16 bits
             bound = (joined(error, low), None)
-        traits, order = self.learned.traits, 1.0 if self.learned.traits.multiplies else ORDER
-        limit = allowed(*bound, same.dtype, traits.length, same.numel(), outlier=found.reach(), order=order)
+        traits, reach = self.learned.traits, found.reach()
+        order = 1.0 if traits.multiplies else ORDER
+        limit = allowed(
+            *bound, same.dtype, traits.length, same.numel(),
+            outlier=reach.largest, order=order, one_sign=reach.rms if self.sums else 0.0,
+        )  # fmt: skip
         if found.cut is not None:  # no more than that: on content of both signs such an error is near half precision's
             limit = limit.widened(found.cut.errors(), CUT_ROOM)
         return Target(same, oracle, limit, error, low)

@@ -35,6 +35,7 @@ ROUNDED_SHARE = 2e-5  # of an integer output's elements that lie so near a step 
 VANISHED = 100.0  # times the oracle's spread: a reference that errs by more gives nothing but roundings
 ROOM, FEW_ROOM = 64.0, 4096.0  # times the reference's roundings, where the right answer is zero; of few numbers
 ORDER = 4.0  # times an amplified rounding: three standard deviations of a sum of one sign in random order
+ONE_BY_ONE = 0.26  # of what lies far from zero: roundings of terms of one sign that are added one after another
 LEAST_UNITS = 16.0  # another way to compute an exponential is this far off
 
 
@@ -249,6 +250,7 @@ def allowed(
     *,
     outlier: float = 0.0,
     order: float = 1.0,
+    one_sign: float = 0.0,
 ) -> Allowed:
     """`max(k * e_ref, min(32 u sqrt(L), e_low / 4))`, and likewise for the largest error with k = 8 and 128 u.
 
@@ -265,6 +267,8 @@ def allowed(
     An output of `count` elements, fewer than MANY, has no mean that evens out: its RMS may come near its largest error.
     Nor does its error tell what was left out: it may be off by FEW_UNITS roundoffs of each addition, times what the
     content amplifies.
+    `one_sign`: RMS of the oracle over its spread, where its terms may be of one sign and the coarser format's error
+    says less than that, as the roundings of many products even out.
     `outlier` is the oracle's `reach`: an element a thousand spreads away is rounded a thousand times as coarsely, and
     how well the reference happens to meet that one element says nothing. 32 u of it are always allowed.
     """
@@ -280,10 +284,11 @@ def allowed(
     amplified = 0.0
     if low is not None and low.rms <= CHAOS:
         amplified = low.rms / (TF32_ROUNDOFF if roundoff == FP32_ROUNDOFF else FP32_ROUNDOFF)
-    rms = max(K_RMS * reference.rms, min(max(UNITS_RMS, order * amplified) * unit, coarse_rms))
+    chain = ONE_BY_ONE * one_sign
+    rms = max(K_RMS * reference.rms, min(max(UNITS_RMS, order * amplified, chain) * unit, coarse_rms))
     largest = max(
         K_MAX * reference.largest,
-        min(max(UNITS_MAX, 4 * ORDER * amplified) * unit, coarse_max),
+        min(max(UNITS_MAX, 4 * ORDER * amplified, 4 * chain) * unit, coarse_max),
         UNITS_RMS * roundoff * outlier,
     )
     if count < MANY:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from judge.bench.device import gpu
 from judge.bench.device.gpu_lock import GpuLock
 from judge.bench.exchange.arenas import Arenas
-from judge.bench.exchange.claims import Constructed, Loaded
+from judge.bench.exchange.claims import Constructed
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import Question
@@ -115,7 +115,7 @@ class Subjects:
         self._begun[name] = None
         try:
             with self._waiting():
-                self.contacts[name].answer(Loaded)  # the import
+                self.contacts[name].load()
         except SubjectFailed as failed:
             self._begun[name] = failed
 

@@ -154,6 +154,11 @@ class Child:
             del self.first_words[FIRST_WORDS:]
         return self.first_words
 
+    @property
+    def starts(self) -> bool:
+        """Whether it lives and has not said yet that its sandbox is there, which comes after its CUDA context."""
+        return self.status is None and not self.layers and not self.hear()
+
     def drain(self, limit: int) -> None:
         """Take what the child printed; keep `limit` bytes of it, count the rest."""
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -89,6 +90,8 @@ class Listening(ABC):
         self.broken: Broken | None = None  # what the problem did beyond its bounds
         self.ended_for: dict[str, str] = {}  # why we ended a child that took too much
         self._messages = 0
+        self._starting_s = 0.0  # that a child was not there yet, at whose start nothing foreign takes part
+        self._looked = math.inf
         self.inside = ""  # where the problem's own code was last known to run, one of PLACES; empty: in ours
         self.inside_s = 0.0  # for how long, known once settled
         self._entered = 0.0
@@ -129,8 +132,10 @@ class Listening(ABC):
         self.inside, self._entered = place, time.monotonic()
 
     def waited_s(self) -> float:
-        """Seconds spent waiting for the GPU, as the kernel says; they extend the wall limit."""
-        return min(self.watch.waited_s, LONGEST_WAIT_S) if self.watch is not None else 0.0
+        """Seconds spent waiting for the GPU, as the kernel says, or for children that start; they extend the wall
+        limit."""
+        waited_s = self.watch.waited_s if self.watch is not None else 0.0
+        return min(waited_s + self._starting_s, LONGEST_WAIT_S)
 
     @property
     def waits(self) -> bool:
@@ -139,8 +144,14 @@ class Listening(ABC):
 
     def look(self, group: ChildGroup, limits: Limits) -> None:
         """See whether the child that decides has broken a bound of the problem."""
+        now, decides = time.monotonic(), group.members[self.judge]
+        begun = bool(self.layers or decides.layers)
+        others = (child for name, child in group.members.items() if name != self.judge)
+        if not begun or any(child.starts for child in others):
+            self._starting_s += max(0.0, now - self._looked)
+        self._looked = now
         if self.broken is None and self.watch is not None:
-            self.broken = self.watch.look(group.members[self.judge])
+            self.broken = self.watch.look(decides, begun=begun)
             for name, beyond in self.watch.beyond(group.members).items():
                 self._took_too_much(name, beyond, group)
         if self.broken is None and self.inside and not self.waits:

@@ -54,13 +54,15 @@ class Watch:
         self._kept_since: float | None = None
         self._locks_at = self._usage_at = clock()
 
-    def look(self, child: Child) -> Broken | None:
-        """What the child that decides has broken by now, of the GPU's lock. Cheap: most calls do nothing."""
+    def look(self, child: Child, *, begun: bool) -> Broken | None:
+        """What the child that decides has broken by now, of the GPU's lock: nothing before it has `begun`, as it makes
+        its context then. Cheap: most calls do nothing."""
         now = self._clock()
         if self._table is None or not child.pid or now - self._locks_at < LOCKS_S:
             return None
         passed, self._locks_at = now - self._locks_at, now
-        return self.saw(self._table.held(), child.pid, passed)
+        broken = self.saw(self._table.held(), child.pid, passed)
+        return broken if begun else None
 
     def beyond(self, members: Mapping[str, Child]) -> dict[str, Broken]:
         """Who has more files, processes or memory than one may have, by name. Cheap, too."""

@@ -86,6 +86,7 @@ class Subject:
 
     def serve(self) -> None:
         """Import the source, then answer until the other side hangs up."""
+        self.obey({"op": "start"})
         self.obey({"op": "load"})
         while True:
             try:
@@ -97,6 +98,7 @@ class Subject:
     def obey(self, command: Message) -> None:
         """One command, and the reply to it."""
         handlers: dict[str, Callable[[Message], Message]] = {
+            "start": lambda _: {"started": True},
             "load": self._load,
             "arena": self._arena,
             "construct": self._construct,
@@ -125,16 +127,18 @@ class Subject:
             reply = {"error": faults.describe_fault(error, self.path)}
             del error
             gc.collect()
-        switched = self.switches.restore()
+        self._answers += 1
+        if command.get("op") != "timed" or command.get("spare") or self._answers % SELDOM == 0:
+            reply |= self._looked_at(command)  # else it would be in the way of every timed call
+        self.link.send({**reply, "number": command.get("number", "")})
+
+    def _looked_at(self, command: Message) -> Message:
+        """What foreign code turned or replaced, and the memory it took."""
+        switched, reply = self.switches.restore(), self._spare(command)
         if switched:
             reply["switched"] = switched
-        reply |= self._spare(command)
-        self._answers += 1
-        seldom = command.get("op") == "timed" and self._answers % SELDOM  # not to be in the way of every timed call
-        touched = [] if seldom else self.harness.touched()
-        if touched:
-            reply["touched"] = touched
-        self.link.send({**reply, "number": command.get("number", "")})
+        touched = self.harness.touched()
+        return reply | ({"touched": touched} if touched else {})
 
     def _load(self, command: Message) -> Message:
         payload, folder = self.assignment.payload, self.assignment.folder

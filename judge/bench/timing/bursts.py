@@ -39,7 +39,8 @@ HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this fac
 COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
 COPIES = 8  # of a burst's content that are there at a time, over both sides and what they keep, at most
 FEW = 4  # calls in a burst: where others leave no room for them, a longer one would tell more
-AHEAD_BYTES = 256 << 20  # of content that is drawn before the GPU is held for it
+AHEAD_BYTES, AMPLE_BYTES = 256 << 20, 1 << 30  # of content that is drawn before the GPU is held for it; at most
+AMPLE = 32  # the latter where it is a part this small of what is free
 COPIED_BYTES = 256 << 20  # of content where it has to go through the host
 
 
@@ -68,11 +69,12 @@ def draw_ahead(measurement: Measurement, claimed_us: float) -> None:
         calls + terms.least_for(claimed_us) * (calls + _fewer(calls))
     )  # what bursts are announced with, and are given
     drawn = sum(_nbytes(content) for content in measurement.ahead)
+    ample = 0 if terms is CPU else min(AMPLE_BYTES, free_bytes(measurement.reference.device) // AMPLE)
     for _ in range(both_sides - len(measurement.ahead)):
         content = _drawn(measurement)
         measurement.ahead.append(content)
         drawn += _nbytes(content)
-        if drawn > AHEAD_BYTES:
+        if drawn > max(AHEAD_BYTES, ample):
             return
 
 

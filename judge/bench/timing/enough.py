@@ -28,6 +28,7 @@ NO_WIN = "it is surely no faster than the best so far"
 NO_GAIN = "it is surely no faster than eager"
 BELOW = "its speedup is surely below that of the best so far"
 MEETS = "it may beat the best so far and is measured beside it"
+AGAIN = "it is measured again in fresh processes"
 TIME = "the time for it is used up"
 MOST = "no more pairs are taken"
 
@@ -52,7 +53,8 @@ def why_enough(
     """Why no more pairs are needed; empty while they are. Times in microseconds, pairs at the same places.
 
     `eager_us`: None for a side that is measured alone. `rival_us`: the best so far. `beat`: its speedup over eager;
-    infinity where nobody asks who is the best. `screening`: what may reach `beat` is measured beside the best next.
+    infinity where nobody asks who is the best. `screening`: what may reach `beat` is measured beside the best next, and
+    everything again where there is none.
     `part`: of a mean over cases, so that each ratio must be known whoever wins; with `gate` one that is surely slower
     than the best is not measured elsewhere.
     """
@@ -95,8 +97,10 @@ def _as_part(
 def _screened(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, *, last: bool) -> str:
     if beat is not None and cannot_exceed(eager_us, mine_us, beat):
         return BELOW if last or _is_below(mine_us, eager_us, beat) else ""
+    if beat is None:
+        return AGAIN
     low = median_interval(ratios_of(eager_us, mine_us), SURE)[0]
-    return MEETS if last or beat is None or low >= beat else ""
+    return MEETS if last or low >= beat else ""
 
 
 def _beside_eager(mine_us: Sequence[float], eager_us: Sequence[float], beat: float | None, look: bool) -> str:

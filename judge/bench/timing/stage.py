@@ -130,7 +130,8 @@ class TimingStage:
         """Candidate beside eager and the best so far, where `rival()` gets that ready and says that it takes part.
 
         Whether it may be the best, as `check` says, is returned, too: whoever may is measured again, and then checked.
-        With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time.
+        With `screen` few pairs with eager come first: what is surely below the best needs no more of anybody's time,
+        and where there is no best, whoever passes is measured again.
         """
         if screen:
             self.measurement.screening = True
@@ -140,6 +141,8 @@ class TimingStage:
                 self.measurement.screening = False
             if found.stopped == BELOW:
                 return found, False
+            if self.measurement.beat is None and check(found):
+                return found, True
         found = self.measure(rival=rival())
         return found, check(found)
 

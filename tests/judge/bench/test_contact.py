@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from judge.bench.exchange.claims import BurstDone, Forwarded
+from judge.bench.exchange import contact as contact_room
+from judge.bench.exchange.claims import BurstDone, Forwarded, Loaded
 from judge.bench.exchange.contact import Contact, Deadline, SubjectFailed
 from judge.bench.exchange.wire import MAX_MESSAGE, Channel
 from judge.bench.judging.completion import Ended, of_baseline, of_candidate
-from judge.values import Verdict
+from judge.values import JudgeError, Verdict
 from tests.judge.replies import counted
 
 
@@ -110,3 +113,36 @@ def test_a_question_is_out_until_it_is_answered_or_nobody_will(ends):
     contact.tell(BurstDone)
     contact.hang_up()
     assert contact.lock.asked == 0
+
+
+def test_a_process_that_is_late_to_start_costs_no_time_of_its_import(ends, monkeypatch):
+    contact, theirs = ends
+    subject = Channel(theirs)
+
+    def later() -> None:
+        time.sleep(0.3)  # three times what a step may take
+        subject.send({"started": True, "number": ""})
+        subject.send({"loaded": True, "number": ""})
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    assert contact.load() == Loaded()
+    thread.join()
+    assert contact.deadline.stage() == pytest.approx(0.1)
+
+
+def test_an_import_has_the_time_of_a_step(ends):
+    Channel(ends[1]).send({"started": True, "number": ""})
+    with pytest.raises(SubjectFailed) as caught:
+        ends[0].load()
+    assert (caught.value.kind, caught.value.doing) == ("timeout", "load")
+
+
+def test_a_process_that_does_not_start_is_nobodys_fault_and_one_that_ends_has_died(ends, monkeypatch):
+    monkeypatch.setattr(contact_room, "START_S", 0.01)
+    with pytest.raises(JudgeError, match="candidate child was not ready"):
+        ends[0].load()
+    ends[1].close()
+    with pytest.raises(SubjectFailed) as caught:
+        ends[0].load()
+    assert (caught.value.kind, caught.value.doing) == ("died", "load")

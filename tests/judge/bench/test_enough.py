@@ -11,6 +11,7 @@ import pytest
 
 from judge.bench.device.statistics import LOOKS, paired_speedup
 from judge.bench.timing.enough import (
+    AGAIN,
     BELOW,
     CHECKS,
     DECIDED,
@@ -86,6 +87,7 @@ def test_screening_ends_as_soon_as_it_may_meet_the_best():
     assert why(spread(0.22, 10), beat=2.0, screening=True) == ""
     assert why(spread(0.22, 16), beat=2.0, screening=True) == MEETS, "it is not measured for longer than to a look"
     assert why(spread(0.22, 14), beat=2.0, screening=True, elapsed_s=0.5) == MEETS, "half a second is enough"
+    assert why(spread(0.9, 10), screening=True) == AGAIN and why(spread(0.9, 9), screening=True) == ""
 
 
 def test_what_is_surely_below_the_best_never_meets_it_however_its_times_spread():

@@ -76,6 +76,11 @@ RIGHT = {
         "a = torch.zeros(24)\nfor part in x[0][:, torch.randperm(4000)].split(32, -1):\n    a = a + part.sum(-1)\n"
         "return a / 4000",
     ),
+    "a weighted sum by atomics": (
+        problem("return (x[0] * x[1][:, None]).sum(0)", inputs="torch.randn(16384, 60), torch.rand(16384)"),
+        "a = torch.zeros(60)\nterms = x[0] * x[1][:, None]\nfor part in terms[torch.randperm(16384)].split(64):\n"
+        "    a = a + part.sum(0)\nreturn a",
+    ),
 }
 
 

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import pytest
 
-from judge.bench.device.gpu_lock import LONGEST_WAIT_S, GpuLock, GpuUse
+from judge.bench.device.gpu_lock import LONGEST_WAIT_S, MAKING, GpuLock, GpuUse
 from judge.bench.device.lock_table import MARK, Held, LockTable, keeping, sharing, waiting
 from judge.bench.exchange.contact import Deadline
-from judge.bench.exchange.reports import Doing
+from judge.bench.exchange.reports import Doing, Layers
 from judge.bench.exchange.wire import Channel
 from judge.bench.judging.stage_log import StageLog
 from judge.bench.processes.jobs import EvaluationPlan
@@ -330,6 +330,31 @@ def test_a_problem_that_keeps_the_gpu_is_at_fault_and_one_that_measures_is_not()
     now[0] = 161.0
     broken = watch.saw(alone, 7, 0.25)
     assert broken is not None and broken.reason == "problem.keeps_gpu" and "61 s" in broken.message
+
+
+def test_children_that_start_are_waited_for_and_keep_the_gpu_from_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
+    plan = EvaluationPlan(Bench("cpu"), Job("x", ProblemSpec(PROBLEM), SAME))
+    plan.watch = Watch(Limits(wall_s=120, stage_s=60), None, memory=False, clock=lambda: now[0])
+    held = [Held(7, MAKING, alone=False, waits=False)]
+    monkeypatch.setattr(plan.watch, "_table", SimpleNamespace(held=lambda: held))
+    monkeypatch.setattr(plan.watch, "beyond", lambda members: {})
+    referee = SimpleNamespace(pid=7, layers=None)
+    candidate = SimpleNamespace(pid=8, starts=True)
+    group: Any = SimpleNamespace(members={"referee": referee, "candidate": candidate})
+    for now[0] in (10.0, 100.0, 130.0):
+        plan.look(group, Limits())
+    assert plan.broken is None and plan.waited_s() == 120.0
+    plan.hear(Layers({"files": "active"}), None)
+    now[0] = 150.0
+    plan.look(group, Limits())
+    assert plan.broken is not None and plan.broken.reason == "problem.keeps_gpu", "its context was there: it keeps it"
+    assert plan.waited_s() == 140.0
+    candidate.starts = False
+    now[0] = 160.0
+    plan.look(group, Limits())
+    assert plan.waited_s() == 140.0
 
 
 @pytest.mark.bench

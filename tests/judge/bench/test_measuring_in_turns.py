@@ -26,6 +26,14 @@ from judge.values import JudgeError, Verdict
 
 LOCK = GpuLock(None)
 
+
+def bare() -> Measurement:
+    """One that was not begun, with nothing drawn ahead and nothing to check."""
+    own = Measurement.__new__(Measurement)
+    own._pairs, own._taken, own._taken_bytes = [], [], 0
+    return own
+
+
 # -- by turns --
 
 
@@ -55,8 +63,9 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
     times, clocks = iter([100.0, *(101.0 + n for n in range(99))]), iter(given.get("clocks", [7] * 99))
     monkeypatch.setattr(measured.time, "monotonic", lambda: next(times))
     monkeypatch.setattr(measured, "quiet_and_alone", quiet)
-    own = Measurement.__new__(Measurement)
+    own = bare()
     own.reference, own.rng = SimpleNamespace(device="cuda:1"), random.Random(3)
+    own._draw_ahead = lambda lock: did.append("drawn ahead")
     reasons = iter([1, 4, *[0] * 99])
     own.clock = SimpleNamespace(
         mhz=lambda: did.append("clock") or next(clocks), throttle_reasons=lambda: next(reasons)
@@ -70,7 +79,7 @@ def ran(monkeypatch, names: str, rounds: int, **given: object) -> tuple[list[obj
 
 def test_everybody_is_warm_before_the_gpu_is_taken_and_it_is_quiet_before_the_first_pair(monkeypatch):
     did, seen, _ = ran(monkeypatch, "AB", 2, rival="the best")
-    assert did[:3] == ["warm A", "warm B", "alone, quiet cuda:1"] and did[-1] == "shared"
+    assert did[:4] == ["warm A", "warm B", "drawn ahead", "alone, quiet cuda:1"] and did[-1] == "shared"
     assert [step[1] for step in did if step[0] == "enough"] == [1.0, 2.0, 3.0], "from when it is quiet"
     assert (seen.waited_s, seen.throttled, seen.clocks_mhz, seen.dropped) == (0.25, 5, [7, 7], 0)
 
@@ -88,7 +97,8 @@ def gapped(
     host_us: float, *, us: float = 100.0, device: str = "cuda:0", rounds: int = 4, wall_us: float | None = None
 ) -> tuple[list[bool], Any]:
     """Whether gaps counted in each call of one side of two, and what the measurement found."""
-    own = Measurement.__new__(Measurement)
+    own = bare()
+    own._draw_ahead = lambda lock: None
     own.reference, own.rng, own.budget_s, own.beat = SimpleNamespace(device=device), random.Random(3), 9.0, None
     own.clock = SimpleNamespace(mhz=lambda: 7, throttle_reasons=lambda: 0)
     sides = [Runner(SimpleNamespace(name=name, warm=True), None, name == "A") for name in "AB"]
@@ -159,7 +169,7 @@ class Numbered:
 
 
 def test_sides_of_a_block_get_equal_content_and_the_next_block_gets_other(monkeypatch):
-    own = Measurement.__new__(Measurement)
+    own = bare()
     own.reference, asked = Numbered(), []
     own.state = own.reference.first
 
@@ -213,6 +223,29 @@ def test_a_failure_while_timing_is_the_candidates_only_where_it_is_the_candidate
     with pytest.raises((JudgeError, SubjectFailed, Ended)) as other:
         failing("incumbent")
     assert isinstance(other.value, SubjectFailed), "the best so far is left out"
+
+
+def test_content_of_the_first_pairs_is_drawn_before_the_gpu_is_taken_as_far_as_memory_goes(monkeypatch):
+    own = bare()
+    own.reference, passed = Numbered(), []
+    own.state = own.reference.first
+    lock: Any = SimpleNamespace(let_pass=lambda: passed.append(own.reference.drawn))
+    own._draw_ahead(lock)
+    assert own.reference.drawn == measured.AHEAD and passed == list(range(measured.AHEAD))
+    own._once = lambda side, inputs, seed, right, drawn: (float(inputs[0][0]), float(right[0][0]), 1.0)
+    side = Runner("one", None, True)
+    for _ in range(measured.AHEAD + 1):
+        own._together([side])
+    assert own.reference.drawn == measured.AHEAD + 1, "then as they are needed"
+    assert len(set(side.samples_us)) == measured.AHEAD + 1 and side.host_us == [-us for us in side.samples_us]
+    monkeypatch.setattr(measured, "AHEAD_BYTES", 2 * torch.zeros(2).nbytes)
+    own._draw_ahead(lock)
+    assert len(own._pairs) == 2
+    for name in ("lean", "by_chance"):
+        other = bare()
+        setattr(other, name, True)
+        other._draw_ahead(lock)
+        assert not other._pairs, "memory is short, or contents are asked again"
 
 
 # -- how long a burst may be --

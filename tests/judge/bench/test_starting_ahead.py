@@ -17,8 +17,8 @@ class Contact:
     def __init__(self, said: list[object], name: str) -> None:
         self.said, self.name = said, name
 
-    def answer(self, kind):
-        self.said.append(("import", self.name))
+    def load(self):
+        self.said.append(("load", self.name))
         raise EOFError
 
 
@@ -60,7 +60,7 @@ def test_the_gpu_is_let_go_of_while_a_child_imports(subjects):
     subjects.said.clear()
     with pytest.raises(EOFError):
         subjects.introduce("audit", None, None)
-    assert subjects.said == ["left", ("import", "audit"), "back"]
+    assert subjects.said == ["left", ("load", "audit"), "back"]
     assert subjects.waited_s > 0
 
 
@@ -83,10 +83,13 @@ class Constructing(Contact):
         super().__init__(said, name)
         self.fails = fails
 
+    def load(self):
+        self.said.append(("load", self.name))
+        if self.fails:
+            raise SubjectFailed(self.name, "died", "load", "gone")
+
     def answer(self, kind, meanwhile=lambda: None):
         self.said.append((kind.op, self.name))
-        if self.fails:
-            raise SubjectFailed(self.name, "died", kind.op, "gone")
         meanwhile()
         return SimpleNamespace(state=(), hook=False)
 

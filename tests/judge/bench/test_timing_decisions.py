@@ -20,7 +20,7 @@ from judge.bench.judging.precision import Allowed
 from judge.bench.timing import bursts, measured, stage, trusted
 from judge.bench.timing.bursts import Burst, Bursts, _supported, trusted_time
 from judge.bench.timing.circumstances import Circumstances
-from judge.bench.timing.enough import BELOW, MEETS, NO_WIN, TIME
+from judge.bench.timing.enough import AGAIN, BELOW, MEETS, NO_WIN, TIME
 from judge.bench.timing.measured import Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
@@ -47,7 +47,8 @@ def runner(*samples_us: float, blame: bool = False) -> Runner:
 def measurement(**given: object) -> Measurement:
     """One that was not begun: only what it decides by is there."""
     bare = Measurement.__new__(Measurement)
-    vars(bare).update({"budget_s": 8.0, "beat": None, "state": "first"} | given)
+    fresh: dict[str, object] = {"_pairs": [], "_taken": [], "_taken_bytes": 0}
+    vars(bare).update({"budget_s": 8.0, "beat": None, "state": "first"} | fresh | given)
     return bare
 
 
@@ -116,7 +117,9 @@ def once(monkeypatch, us: float, wall_us: float, *, blame: bool = True, right=No
     own.reference = SimpleNamespace(
         outputs=lambda inputs, seed, state: [torch.zeros(3)], kept=kept or set(), gradients=Asked(DEFAULT_POLICY, None)
     )
-    return own._once(side, [torch.ones(2)], 7, right), side
+    found = own._once(side, [torch.ones(2)], 7, right), side
+    own.check_taken()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -669,10 +672,10 @@ def test_a_best_so_far_that_fails_is_left_out_and_noted():
     assert [one.subject for one in found.timings] == [Subject.CANDIDATE, Subject.EAGER]
 
 
-def compared(stopped: str, *, screen: bool, best: bool = False) -> list[object]:
+def compared(stopped: str, *, screen: bool, best: bool = False, beat: float | None = 2.0) -> list[object]:
     """What a comparison does, in order."""
     own, did = TimingStage.__new__(TimingStage), []
-    own.measurement = SimpleNamespace(screening=False)
+    own.measurement = SimpleNamespace(screening=False, beat=beat)
 
     def measure(*, suffix="", rival=False):
         did.append((own.measurement.screening, rival))
@@ -691,6 +694,8 @@ def test_the_best_so_far_is_fetched_for_what_may_beat_it():
     assert compared(MEETS, screen=True) == [(True, False), *full]
     assert compared(TIME, screen=True, best=True) == [(True, False), *full]
     assert compared(BELOW, screen=False) == full
+    assert compared(AGAIN, screen=True, best=True, beat=None) == [(True, False)], "it is confirmed, whatever it reads"
+    assert compared(AGAIN, screen=True, beat=None) == [(True, False), *full]
 
 
 def test_a_call_that_is_not_compared_runs_no_reference_once_the_layout_is_known(monkeypatch):
