@@ -102,11 +102,19 @@ def is_made_of_others(func: Any) -> bool:
 
 def replaced_operators() -> list[str]:
     """Operators of torch's that Python has given another kernel since, such as "aten/mul/CPU"."""
-    later = torch.library._impls - _IMPLEMENTED  # parts of torch that are imported late register others
-    return sorted(name for name in later if name.startswith("aten/") and name.endswith(("/CPU", "/AutogradCPU")))
+    if len(torch.library._impls) == len(_IMPLEMENTED):
+        return []
+    later = torch.library._impls - _IMPLEMENTED
+    return sorted(name for name in later if name.startswith("aten/") and not name.endswith(_ELSEWHERE))
 
 
 _IMPLEMENTED = frozenset(torch.library._impls)
+_ELSEWHERE = ("/Meta", "/FuncTorchBatched")  # of no memory, and above the modes that count; torch.func adds some late
+
+
+def is_silent(func: Any) -> bool:
+    """Whether it starts no kernel on a GPU."""
+    return str(func._overloadpacket) in _SILENT or is_view(func)
 
 
 def is_view(func: Any) -> bool:
@@ -138,12 +146,7 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
             return inside_added(self, func, args, kwargs)
         before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
         out = func(*args, **kwargs)
-        if (
-            is_paused(self.ledger)
-            or str(func._overloadpacket) in _SILENT
-            or is_view(func)
-            or _is_onto_itself(func, args)
-        ):
+        if is_paused(self.ledger) or is_silent(func) or _is_onto_itself(func, args):
             return out
         if before and isinstance(out, torch.Tensor) and out.data_ptr() in before:
             return out

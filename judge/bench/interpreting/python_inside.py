@@ -22,6 +22,7 @@ from judge.bench.interpreting.kernel_code import is_kernel
 
 MOST_NAMES = 20
 LIBRARIES = ("torch", "numpy")
+_DEFINITION = "<module>"  # in which the interpreter defines a kernel anew
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _OWN = tuple(
     f"{folder}/"
@@ -38,10 +39,11 @@ _CONSTANTS = (
 
 
 @contextmanager
-def watching(found: list[str]) -> Iterator[None]:
-    """Within it, `found` gets the name of what a kernel calls and no compiler could have compiled."""
+def watching(found: list[str], beside: list[str]) -> Iterator[None]:
+    """Within it, which is a launch, `found` gets the name of what a kernel calls and no compiler could have compiled.
+    `beside` gets that of other Python code which is called before or after the kernel, such as a hook."""
     before = sys.getprofile()
-    watch = InsideWatch(found)
+    watch = InsideWatch(found, beside)
     sys.setprofile(watch)
     try:
         yield
@@ -54,8 +56,9 @@ def watching(found: list[str]) -> Iterator[None]:
 class InsideWatch:
     """Told of every call by Python's profiler."""
 
-    def __init__(self, found: list[str]) -> None:
+    def __init__(self, found: list[str], beside: list[str]) -> None:
         self.found = found
+        self.beside = beside
         self._trusted: dict[CodeType, bool] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -77,6 +80,8 @@ class InsideWatch:
             return
         elif _in_kernel(caller):
             self.note(code.co_name)
+        elif code.co_name not in (*self.beside, _DEFINITION) and len(self.beside) < MOST_NAMES:
+            self.beside.append(code.co_name[:80])
 
     def _is_trusted(self, code: CodeType) -> bool:
         """Whether it belongs to Triton, its interpreter or ours, whose own use of NumPy and torch is the kernel's."""

@@ -43,12 +43,14 @@ class Launches:
         self.active = False
         self.rows: dict[tuple[str, str], Row] = {}
         self.origins: Any = None  # of the values of a call, where kernels are interpreted
+        self.beside: list[str] = []  # what was called during launches, and by no kernel
         self._depth = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Notes start anew in the block, and launches behave as the mode says."""
         self.rows.clear()
+        self.beside.clear()
         self.active = True
         try:
             with self.origins.watching() if self.origins is not None else nullcontext():
@@ -69,12 +71,12 @@ class Launches:
 
     @contextmanager
     def looking_inside(self, fn: Any) -> Iterator[None]:
-        """Note what an interpreted kernel calls."""
+        """Note what an interpreted kernel calls, and what else is called during its launch."""
         if self.mode != "census" or not self.active:
             yield
             return
         row = self.rows.setdefault((str(getattr(fn, "__name__", fn)), self.origin(fn)), Row())
-        with importlib.import_module("judge.bench.interpreting.python_inside").watching(row.inside):
+        with importlib.import_module("judge.bench.interpreting.python_inside").watching(row.inside, self.beside):
             yield
 
     def launch(self, fn: Any, launch: Callable[[], Any], instead: Callable[[], Any]) -> Any:
@@ -146,8 +148,17 @@ def _route_interpreted(launches: Launches) -> None:
 
 
 def _followed(grid: Any, call: Callable[..., Any]) -> Any:
-    """The grid; where it is a function, `call` calls it."""
-    return (lambda *given: call(grid, *given)) if callable(grid) else grid
+    """The grid; where it is a function, `call` calls it, and it is not watched as what runs beside a kernel is."""
+
+    def asked(*given: Any) -> Any:
+        watch = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            return call(grid, *given)
+        finally:
+            sys.setprofile(watch)
+
+    return asked if callable(grid) else grid
 
 
 def _route_compiled(launches: Launches) -> None:

@@ -248,6 +248,7 @@ class Subject:
                 out = self.calls(self.model, args)
             except NotCarried as error:
                 return {"structure": str(error), "underived": isinstance(error, NoGradient)}
+            self.watch.returned(out)
             grads = torch.is_grad_enabled()
         self._synchronize()
         self._give_back()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
-from judge.bench.exchange.claims import MOST_GROUPS, MOST_KERNELS, MOST_NOTES, MOST_ROWS
+from judge.bench.exchange.claims import MOST_GROUPS, MOST_KERNELS, MOST_NOTES, MOST_ROWS, MOST_UNSEEN
 from judge.bench.exchange.fields import NAME
 from judge.bench.exchange.rows import CountedRow, KernelRow, LauncherRow, TunedRow, sendable
 from judge.bench.exchange.wire import Message
@@ -25,6 +25,9 @@ class Watch:
 
     def during(self, *, count: bool) -> AbstractContextManager[Any]:
         return nullcontext()
+
+    def returned(self, out: Any) -> None:
+        """Told what forward returned, within `during`."""
 
     def report(self, *, count: bool) -> Message:
         return {}
@@ -109,6 +112,10 @@ class Audited(Watch):
             stack.enter_context(self.launches.watching())
             yield
 
+    def returned(self, out: Any) -> None:
+        if self.launches.origins is not None:
+            self.launches.origins.returned(out)
+
     def fail_launches(self) -> Message:
         self.launches.mode = "raise"
         return {"failing": True}
@@ -117,7 +124,8 @@ class Audited(Watch):
         found = {**self.inner.report(count=count), "launches": self.launches.report()}
         found["compiled_graphs"] = compiled_graphs()
         if self.launches.origins is not None:
-            found["uncounted"] = self.launches.origins.found
+            beside = [f"{name} ran during a launch, beside its kernel" for name in self.launches.beside]
+            found["uncounted"] = [*beside, *self.launches.origins.found][:MOST_UNSEEN]
         if self.trace is not None and count:
             found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ def found(forward, *asked: torch.Tensor) -> list[str]:
     for x in asked or (X, X, Y):
         with origins.watching():
             given_back = forward(x, origins)
+            origins.returned(given_back)
         told += origins.found
         del given_back
     return list(dict.fromkeys(told))
@@ -87,13 +89,29 @@ def between_launches(x, origins):
     [
         (by_numpy_on_kept_memory, "aten.add takes up 1,280 bytes"),
         (by_ctypes, "aten.add takes up 1,280 bytes"),
-        (after_the_last_event, "the end of forward takes up 1,280 bytes"),
+        (after_the_last_event, "what forward returns takes up 1,280 bytes"),
         (in_the_grid, "kernel takes up 1,280 bytes"),
         (between_launches, "kernel takes up 1,280 bytes"),
     ],
 )
 def test_memory_that_changes_between_counted_events_is_told(forward, by):
     assert any(text.startswith(by) for text in found(forward))
+
+
+def by_a_method_of_an_argument(x, origins):
+    y = torch.zeros_like(x)
+    y.storage_offset = lambda: 0
+    launch(origins, x, y)
+
+
+def by_an_object_that_looks_like_a_tensor(x, origins):
+    launch(origins, SimpleNamespace(data_ptr=x.data_ptr))
+
+
+@pytest.mark.parametrize("forward", [by_a_method_of_an_argument, by_an_object_that_looks_like_a_tensor])
+def test_arguments_whose_methods_a_launch_would_call_are_told(forward):
+    (text,) = found(forward, X.clone())
+    assert text.endswith("with methods of its own")
 
 
 def python_lists(x, origins):
@@ -104,12 +122,30 @@ def numpy_arrays(x, origins):
     return torch.from_numpy(np.sqrt(np.abs(x.numpy()))) + 1
 
 
+def an_array_as_the_output(x, origins):
+    return torch.from_numpy(np.sqrt(np.abs(x.numpy())))
+
+
+def one_number(x, origins):
+    y = torch.zeros(())
+    launch(origins, x, y, x.numpy().sum().item(), write=lambda: y.fill_(1))
+    return y
+
+
+def one_number_of_a_table(x, origins):
+    table = torch.arange(4096)
+    return table[int(abs(x.numpy().sum()) * 10)] + 0
+
+
 def numbers_for_kernels(x, origins):
     for value in x.flatten().tolist():
         launch(origins, x, value)
 
 
-@pytest.mark.parametrize("forward", [python_lists, numpy_arrays, numbers_for_kernels])
+BY_THE_HOST = [python_lists, numpy_arrays, an_array_as_the_output, one_number, one_number_of_a_table]
+
+
+@pytest.mark.parametrize("forward", [*BY_THE_HOST, numbers_for_kernels])
 def test_values_from_the_host_that_depend_on_content_are_told(forward):
     (text,) = found(forward)
     assert "came from the host" in text
@@ -142,7 +178,13 @@ def through_addresses(x, origins):
     return CACHE["pointed"] + 1
 
 
-@pytest.mark.parametrize("forward", [honest, torch_in_the_grid, through_addresses])
+def one_number_read_back(x, origins):
+    y = torch.zeros(())
+    launch(origins, x, y, float(x.sum()), write=lambda: y.fill_(1))
+    return y * float(x.abs().max())
+
+
+@pytest.mark.parametrize("forward", [honest, torch_in_the_grid, through_addresses, one_number_read_back])
 def test_honest_calls_have_none(forward):
     assert found(forward, X.clone(), X.clone(), Y.clone()) == []
 
@@ -182,6 +224,19 @@ def test_an_operator_of_torch_with_another_kernel_is_told(monkeypatch):
     assert found(lambda x, origins: None) == ["aten/hypot/CPU was given another kernel"]
 
 
+@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+@pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd", "AutocastCPU"])
+def test_another_kernel_is_told_when_it_is_taken_back_before_forward_ends(key):
+    def forward(x, origins):
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("hypot", lambda one, other: one, key)
+        y = torch.hypot(x, x)
+        library._destroy()
+        return y
+
+    assert f"aten/hypot/{key} was given another kernel" in found(forward)
+
+
 def test_between_calls_everything_may_change():
     origins = Origins()
     for _ in range(2):
@@ -191,9 +246,30 @@ def test_between_calls_everything_may_change():
     assert origins.found == []
 
 
-def test_beyond_a_limit_nothing_is_compared(monkeypatch):
-    monkeypatch.setattr(whole, "LARGEST", 1000)
-    assert found(by_ctypes) == []
+class Draws:
+    """In place of the operating system's."""
+
+    def __init__(self, value: float) -> None:
+        self.random = lambda: value
+
+
+@pytest.mark.parametrize(("draw", "told"), [(0.1, True), (0.9, False)])
+def test_beyond_a_limit_some_of_the_memory_is_compared(monkeypatch, draw, told):
+    monkeypatch.setattr(whole, "MOST_BYTES", 1500)
+    monkeypatch.setattr(whole.random, "SystemRandom", lambda: Draws(draw))
+    assert bool(found(lambda x, origins: by_ctypes(x.sin() + 1, origins), X.clone())) is told
+
+
+def test_memory_that_is_only_made_does_not_use_the_limit_up(monkeypatch):
+    monkeypatch.setattr(whole, "MOST_BYTES", 4000)
+    monkeypatch.setattr(whole.random, "SystemRandom", lambda: Draws(0.99))
+
+    def forward(x, origins):
+        for _ in range(9):
+            torch.empty(1 << 20)
+        return by_ctypes(x, origins)
+
+    assert found(forward)
 
 
 def test_it_is_suspect_with_what_was_found():

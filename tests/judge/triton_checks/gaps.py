@@ -275,17 +275,35 @@ def leaves_it_to_torch(x, out, N: tl.constexpr, FN: tl.constexpr):
 
 def check_what_no_compiler_could_have_compiled_is_seen_inside_a_kernel(adapter):
     found: list[str] = []
-    with python_inside.watching(found):
+    with python_inside.watching(found, []):
         honest[lambda meta: (1,)](X, X.clone(), N=64)
     assert found == []
-    with python_inside.watching(found):
+    with python_inside.watching(found, []):
         leaves_it_to_torch[(1,)](X, X.clone(), N=64, FN=aside)
     assert found[:2] == ["aside", "torch.from_numpy"] and "torch.exp" in found
     assert sys.getprofile() is None
 
 
+def check_what_is_called_during_a_launch_beside_the_kernel_is_told(adapter):
+    beside: list[str] = []
+    with python_inside.watching([], beside):
+        honest[(1,)](X, X.clone(), N=64)
+    assert beside == []
+    honest.add_pre_run_hook(hook)
+    try:
+        with python_inside.watching([], beside):
+            honest[(1,)](X, X.clone(), N=64)
+    finally:
+        honest.pre_run_hooks.clear()
+    assert beside == ["hook"]
+
+
+def hook(*args, **kwargs):
+    """What a candidate may have run before its kernel."""
+
+
 def check_who_looks_inside_is_not_to_be_sent_away(adapter):
     found: list[str] = []
-    with python_inside.watching(found):
+    with python_inside.watching(found, []):
         sys.setprofile(None)
     assert found == ["sys.setprofile"]
