@@ -9,8 +9,8 @@ import gc
 import importlib
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -103,8 +103,8 @@ class Subject:
             "arena": self._arena,
             "construct": self._construct,
             "parameters": self._parameters,
-            "forward": self._forward,
-            "timed": self._timed,
+            "forward": _uncollected(self._forward),
+            "timed": _uncollected(self._timed),
             "choose": self._choose,
             "fail_launches": lambda _: self.watch.fail_launches(),
             "burst_ready": self.bursts.ready,
@@ -311,7 +311,7 @@ class Subject:
             self.clock = make_clock(self.device)
         args = self._values(command)
         random_state.reset(command["seed"])
-        with torch.no_grad(), self.watch.during(count=False), _uncollected():
+        with torch.no_grad(), self.watch.during(count=False):
             self.clock.start(flush=bool(command["flush"]), hold=not command.get("gaps"))
             out = self.calls(self.model, args)
             elapsed_us = self.clock.stop()
@@ -337,11 +337,15 @@ class Subject:
             torch.cuda.synchronize()
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage is collected in the block: that would fall into some calls of one side and none of the other's."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+def _uncollected(handler: Callable[[Message], Message]) -> Callable[[Message], Message]:
+    """No garbage is collected until the output is handed over: that would fall into some calls of one side and none of
+    the other's, and what is collected may have a `__del__` that does the work after the call was timed or counted."""
+
+    def handled(command: Message) -> Message:
+        gc.disable()
+        try:
+            return handler(command)
+        finally:
+            gc.enable()
+
+    return handled
