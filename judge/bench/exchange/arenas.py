@@ -90,7 +90,7 @@ class Arena:
         return flat.as_strided(meta.shape, meta.stride)
 
     def put(self, slot: Slot, tensor: torch.Tensor) -> None:
-        self.view(slot).copy_(tensor)
+        slot.meta.once(self.view(slot)).copy_(slot.meta.once(tensor))
 
     def fill_gaps(self, slot: Slot, tensor: torch.Tensor) -> None:
         """Between the elements of a tensor with gaps, more of its elements: whoever takes it for contiguous reads wrong

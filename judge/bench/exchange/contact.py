@@ -296,9 +296,14 @@ class Contact:
         if rows:
             self._seed = None  # no longer what a seed gave it
 
-    def lay_out(self, inputs: list[torch.Tensor], outputs: list[TensorMeta], jitter: int) -> tuple[list[Slot], ...]:
-        """Write `inputs` at a fresh address, poison the output slots, fill the bands. Returns (inputs, outputs)."""
-        metas = [TensorMeta.of(tensor) for tensor in inputs]
+    def lay_out(
+        self, inputs: list[torch.Tensor], outputs: list[TensorMeta], jitter: int, *, expanded: bool = False
+    ) -> tuple[list[Slot], ...]:
+        """Write `inputs` at a fresh address, poison the output slots, fill the bands. Returns (inputs, outputs).
+
+        `expanded`: those that are expanded stay so; elsewhere they are contiguous.
+        """
+        metas = [TensorMeta.given(tensor) if expanded else TensorMeta.of(tensor) for tensor in inputs]
         slots, _ = plan([*metas, *outputs], 0, jitter)
         ins, outs = slots[: len(metas)], slots[len(metas) :]
         self.arena.fill_bands(slots)

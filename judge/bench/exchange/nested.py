@@ -33,6 +33,18 @@ class TensorMeta:
         return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), stride)
 
     @classmethod
+    def given(cls, tensor: torch.Tensor) -> TensorMeta:
+        """Layout of an argument: an expanded one keeps its steps of 0, since who ignores steps would be wrong there."""
+        layout = cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(tensor.stride()))
+        return layout if tensor.numel() and _dense_enough(layout.once(tensor)) else cls.of(tensor)
+
+    def once(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The part of a tensor of this shape that holds every element of an expanded one once."""
+        for dim, (step, size) in enumerate(zip(self.stride, self.shape, strict=True)):
+            tensor = tensor.narrow(dim, 0, 1) if step == 0 and size > 1 else tensor
+        return tensor
+
+    @classmethod
     def from_json(cls, row: dict[str, Any]) -> TensorMeta:
         return cls(str(row["dtype"]), tuple(int(v) for v in row["shape"]), tuple(int(v) for v in row["stride"]))
 

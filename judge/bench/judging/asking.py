@@ -350,7 +350,8 @@ class Asker:
         self._use(question.state)
         expected = question.expected
         kept = [TensorMeta.of(target.same) for target in expected.state.values()]
-        ins, all_outs = self.contact.lay_out(question.tensors(), [*expected.metas, *kept], secrets.randbelow(JITTER))
+        jitter, laid = secrets.randbelow(JITTER), [*expected.metas, *kept]
+        ins, all_outs = self.contact.lay_out(question.tensors(), laid, jitter, expanded=True)
         outs, rest = all_outs[: len(expected.metas)], all_outs[len(expected.metas) :]
         slots = Slots(ins, outs, dict(zip(expected.state, rest, strict=True)))
         keep = [[self.fit.theirs(name), slot.to_json()] for name, slot in slots.kept.items()]

@@ -93,6 +93,26 @@ def test_between_the_elements_of_a_tensor_with_gaps_lie_more_of_its_elements() -
     assert bool((flat >= 5).all()) and bool((flat < 12).all())
 
 
+@pytest.mark.parametrize("expanded", [True, False])
+def test_an_expanded_tensor_stays_expanded_where_that_is_asked(expanded) -> None:
+    arena, fd = host_arena(SIZE, "cpu")
+    os.close(fd)
+    given = torch.arange(4.0).reshape(4, 1).expand(3, 4, 5)
+    (slot,), _ = plan([TensorMeta.given(given) if expanded else TensorMeta.of(given)])
+    arena.put(slot, given)
+    fetched = arena.fetch(slot)
+    assert torch.equal(fetched, given)
+    assert fetched.stride() == ((0, 1, 0) if expanded else (20, 5, 1))
+    arena.give_back(slot, fetched)
+
+
+@pytest.mark.parametrize(
+    "given", [torch.arange(9.0).as_strided((3, 5), (1, 1)), torch.zeros(0, 3).expand(2, 0, 3)], ids=["slides", "empty"]
+)
+def test_one_that_overlaps_itself_otherwise_is_contiguous(given) -> None:
+    assert TensorMeta.given(given) == TensorMeta.of(given)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_what_lies_behind_a_tensor_is_no_number(dtype) -> None:
     """A zero beside it does not cancel it, as it would some small number."""
