@@ -25,7 +25,7 @@ from judge.bench.device.luck import Luck
 from judge.bench.exchange import seal
 from judge.bench.exchange.claims import Chosen, Forwarded
 from judge.bench.exchange.contact import Deadline, SubjectFailed
-from judge.bench.exchange.nested import NotCarried, packed
+from judge.bench.exchange.nested import NotCarried
 from judge.bench.exchange.rows import CountedRow, KernelRow
 from judge.bench.foreign.loading import load_problem
 from judge.bench.foreign.switches import neutral, numerics_now, numerics_of
@@ -279,7 +279,6 @@ class Referee:
         loaded = load_problem(self.payload["source"], self.payload["case"], self.assignment.folder, self.whereabouts)
         reference = Reference(loaded, self.device, self.policy)
         self._numerics_hold()
-        packed(reference.init, "get_init_inputs()")
         self.cache.reference = reference
         return reference
 

@@ -80,6 +80,7 @@ class Reference:
         self.construct_seed = secrets.randbits(31)
         random_state.reset(self.construct_seed)
         self.init = loaded.get_init_inputs()
+        packed(self.init, "get_init_inputs()")  # raises NotCarried
         self.draws = KnownDraws()
         with self.draws.kept():
             self.model = self._constructed(self.construct_seed)

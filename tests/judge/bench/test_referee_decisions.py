@@ -17,7 +17,7 @@ from judge.bench.deciding.referee_cache import RefereeCache
 from judge.bench.device.gpu_lock import GpuUse
 from judge.bench.exchange.contact import Deadline, SubjectFailed
 from judge.bench.foreign.switches import neutral
-from judge.bench.foreign.whereabouts import SILENT, DeviceLost
+from judge.bench.foreign.whereabouts import SILENT, DeviceLost, Whereabouts
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.judging.asked_gradients import Asked
 from judge.bench.judging.completion import Ended
@@ -40,6 +40,7 @@ from judge.values import (
     Verdict,
 )
 from tests.judge.replies import COUNTED, KERNEL, compiled, counted, forwarded
+from tests.judge.rounds_bench import problem
 
 
 def speed(value: float) -> Speedup:
@@ -240,6 +241,20 @@ def test_too_little_memory_for_the_reference_is_the_problems_only_on_an_empty_gp
             problem(torch.OutOfMemoryError("CUDA out of memory"))
     assert problem(ValueError("no")) == ("refused_problem", "problem.raises"), "whoever holds the memory"
     assert problem(Ended(Verdict.WRONG, "a", "b.c", "")) == ("wrong", "b.c")
+
+
+def test_what_a_constructor_is_given_and_no_other_process_can_have_is_named(tmp_path):
+    source = (
+        problem("return x[0]").replace("return []", "return [object()]").replace("__init__(self)", "__init__(self, x)")
+    )
+    cache, subjects = SimpleNamespace(reference=None, questions=None), SimpleNamespace(contacts={"candidate": None})
+    one = referee(
+        payload={"source": source}, assignment=SimpleNamespace(folder=tmp_path), cache=cache, subjects=subjects,
+        whereabouts=Whereabouts(), policy=Policy(),
+    )  # fmt: skip
+    with pytest.raises(Ended) as caught:
+        one._problem()
+    assert caught.value.reason == "problem.unsupported" and caught.value.message.startswith("get_init_inputs()")
 
 
 def test_an_outcome_says_how_long_it_waited_and_what_it_held():
