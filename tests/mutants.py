@@ -44,7 +44,7 @@ CHOSEN = ["-m", "not cuda and not slow and not browser"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
 TESTS_S = 40.0  # per mutant: of tests as they took when coverage was taken, those that reach the fewest functions first
 MOST_FILES = 6  # per mutant, where tests are chosen by imports
-MOST_NEAR = 12  # per mutant, of its room
+MOST_NEAR = 12  # per mutant, of its room: first tests that start no bench, then those that do of the first six files
 EACH_S = 300
 VERDICTS = {0: "survived", 1: "killed", 2: "killed", 5: "untested"}  # by pytest's exit status; 2: it cannot be imported
 
@@ -231,7 +231,8 @@ class Choice:
         """Lists of tests, each of which runs where the ones before noticed nothing."""
         near = self.near_to(mutant.path) if self.near else []
         if near:
-            yield [*near, *CHOSEN]
+            yield [*near, "-m", f"{CHOSEN[1]} and not bench"]
+            yield [*near[:MOST_FILES], "-m", f"{CHOSEN[1]} and bench"]
         if not near or f"{mutant.path}::{mutant.function}" in self.reach:
             yield self.of(mutant)
 
@@ -320,14 +321,14 @@ def judged(mutant: Mutant, turns: Iterable[list[str]], sound: set[str]) -> Mutan
 
 
 def summary(rows: list[Mutant], seed: int) -> str:
-    """The score of each app, and every survivor with its diff, as Markdown."""
-    apps = defaultdict[str, Counter[str]](Counter)
+    """The score of each room, and every survivor with its diff, as Markdown."""
+    rooms = defaultdict[str, Counter[str]](Counter)
     for row in rows:
-        apps[row.path.split("/")[0]][row.found] += 1
-    lines = ["# Planted bugs", "", f"Seed {seed}.", "", "| app | planted | killed | survived | untested |"]
+        rooms[str(Path(row.path).parent)][row.found] += 1
+    lines = ["# Planted bugs", "", f"Seed {seed}.", "", "| room | planted | killed | survived | untested |"]
     lines.append("|---|---|---|---|---|")
-    for app, found in sorted(apps.items()):
-        lines.append(f"| {app} | {found.total()} | {found['killed']} | {found['survived']} | {found['untested']} |")
+    for room, found in sorted(rooms.items()):
+        lines.append(f"| {room} | {found.total()} | {found['killed']} | {found['survived']} | {found['untested']} |")
     for row in rows:
         if row.found != "killed":
             title = f"{row.path} `{row.function}`: {row.kind}, {row.found}"
@@ -337,7 +338,9 @@ def summary(rows: list[Mutant], seed: int) -> str:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description="Plant bugs and check that tests fail.")
-    ask.add_argument("--count", type=int, default=20, help="functions of each app")
+    ask.add_argument(
+        "--count", type=int, help="functions of each app (20), or of each of the paths instead of every mutant"
+    )
     ask.add_argument("--apps", nargs="+", choices=APPS, default=APPS, help="sample functions of these only")
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--minutes", type=float, default=60, help="begin no mutant after that")
@@ -351,10 +354,12 @@ def main() -> None:
     copy_tree()
     seen = known(given.cover) if given.cover or not given.near or REACH.exists() else {"reach": {}, "seconds": {}}
     choice, rows, until = Choice(given.near, **seen), list[Mutant](), time.monotonic() + 60 * given.minutes
-    if given.paths:
+    if given.paths and given.count:
+        drawn = in_turns([sample(sources(path), given.count, given.seed) for path in given.paths])
+    elif given.paths:
         drawn = in_turns([islice(in_file(path, given.seed), given.most) for path in sources(*given.paths)])
     else:
-        drawn = in_turns([sample(sources(app), given.count, given.seed) for app in given.apps])
+        drawn = in_turns([sample(sources(app), given.count or 20, given.seed) for app in given.apps])
     sound = set[str]()
     for mutant in takewhile(lambda _: time.monotonic() < until, islice(drawn, given.skip, None)):
         rows.append(row := judged(mutant, choice.turns(mutant), sound))
