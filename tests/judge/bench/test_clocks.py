@@ -112,41 +112,60 @@ def test_a_wall_clock_reads_more_than_nothing():
     assert clock.stop() > 0
 
 
+class Cuda:
+    """In place of torch's, with a host clock on which a microsecond passes each time that it is read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.did: list[str] = []
+        self.held_us: list[float] = []
+        self.late = False  # the GPU began before all was queued
+        now = iter(range(0, 10**9, 1000))
+        cuda = clocks.torch.cuda
+        monkeypatch.setattr(cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=64))
+        monkeypatch.setattr(cuda, "Event", lambda enable_timing: self)
+        monkeypatch.setattr(cuda, "_sleep", self.hold)
+        monkeypatch.setattr(cuda, "synchronize", lambda device: self.did.append("wait for the device"))
+        monkeypatch.setattr(clocks.torch, "zeros", lambda *shape, **given: None)
+        monkeypatch.setattr(clocks.time, "perf_counter_ns", lambda: next(now))
+
+    def hold(self, cycles: int) -> None:
+        self.did.append("hold")
+        self.held_us.append(cycles / clocks.CYCLES_PER_US)
+
+    def record(self) -> None:
+        self.did.append("record")
+
+    def query(self) -> bool:
+        return self.late
+
+    def synchronize(self) -> None:
+        self.did.append("wait for the stream")
+
+    def elapsed_time(self, other: object) -> float:
+        return 0.25
+
+
 @pytest.mark.parametrize("hold", [True, False])
 def test_a_clock_that_counts_gaps_starts_on_an_idle_gpu_and_reads_this_process_s_time(monkeypatch, hold):
-    did: list[str] = []
-    now = iter(range(0, 10**9, 1000))  # a microsecond each time that it is read
-
-    class Event:
-        def __init__(self, enable_timing: bool) -> None: ...
-
-        def record(self) -> None:
-            did.append("record")
-
-        def query(self) -> bool:
-            return False
-
-        def synchronize(self) -> None:
-            did.append("wait for the stream")
-
-        def elapsed_time(self, other: object) -> float:
-            return 0.25
-
-    cuda = clocks.torch.cuda
-    monkeypatch.setattr(cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=64))
-    monkeypatch.setattr(cuda, "Event", Event)
-    monkeypatch.setattr(cuda, "_sleep", lambda cycles: did.append("hold"))
-    monkeypatch.setattr(cuda, "synchronize", lambda device: did.append("wait for the device"))
-    monkeypatch.setattr(clocks.torch, "zeros", lambda *shape, **given: None)
-    monkeypatch.setattr(clocks.time, "perf_counter_ns", lambda: next(now))
+    did = (cuda := Cuda(monkeypatch)).did
     clock = clocks.CudaClock("cuda:0")
     clock.start(flush=False, hold=hold)
-    assert did == ["hold" if hold else "wait for the device", "record"]
+    assert did == ["hold" if hold else "wait for the device", "record"] and len(cuda.held_us) == hold
     read_us = clock.stop()
     assert (read_us, did[2:4]) == (
         (250.0, ["record", "wait for the stream"]) if hold else (2.0, ["record", "wait for the device"])
     )
     assert clock.host_us == 1.0
+
+
+def test_the_gpu_is_held_twice_as_long_after_it_began_too_early_and_then_less_each_time(monkeypatch):
+    cuda, clock = Cuda(monkeypatch), clocks.CudaClock("cuda:0")
+    for cuda.late in (True, True, False, False, *[True] * 20):
+        clock.start(flush=False)
+        clock.stop()
+    first = clocks.HOLD_MARGIN_US
+    assert cuda.held_us[:5] == pytest.approx([first, 2 * first, 4 * first, 3.6 * first, 3.24 * first], rel=0.01)
+    assert cuda.held_us[-1] == pytest.approx(clocks.LONGEST_HOLD_US, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,19 @@ def pair(value: float, half: float = 0.001, call: SpeedCall = SpeedCall.NONE, n:
 )
 def test_the_quantiles_of_student_are_those_of_the_tables(df, quantile):
     assert student(float(df)) == pytest.approx(quantile, rel=1e-3)
+
+
+def test_what_another_process_wrote_is_read_again_or_is_no_luck():
+    assert Luck.read(json.loads(json.dumps(asdict(Luck(6, 0.01))))) == Luck(6, 0.01)
+    for row in (
+        None,
+        [],
+        {"df": 6},
+        {"df": 0, "variance": 0.01},
+        {"df": 6, "variance": "much"},
+        {"df": 6, "variance": 10**400},
+    ):
+        assert Luck.read(row) is None
 
 
 def test_one_pair_has_the_interval_of_what_is_known_before():

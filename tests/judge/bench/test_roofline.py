@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from judge.bench.admission.costs import SPLIT, roofline
+from judge.bench.admission.costs import SPLIT, modelled_eager, roofline
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.values import AdmissionReport, EagerTime, Flaw, Policy, Precision, Roofline
 
@@ -44,6 +44,13 @@ def test_a_gpu_whose_tf32_is_no_faster_keeps_its_fp32_peak() -> None:
 def test_a_measured_bandwidth_replaces_the_published_one() -> None:
     bound = roofline(traffic(elementwise=1), 4800e3, "sm_90", Policy(), measured_gb_s=4800.0)
     assert (bound.memory_us, bound.source, bound.dram_gb_s) == (1.0, "measured", 4800.0)
+
+
+def test_a_modelled_eager_time_has_no_samples() -> None:
+    time = modelled_eager(traffic(elementwise=67_000_000), "sm_90")
+    assert time is not None and (time.n, time.modelled) == (0, True)
+    assert modelled_eager(TrafficReport(()), "sm_90") is None
+    assert modelled_eager(traffic(elementwise=1), "sm_1") is None
 
 
 def test_a_report_survives_the_wire() -> None:

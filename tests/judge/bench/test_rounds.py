@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from judge.bench.foreign.loading import load_problem
 from judge.bench.judging.families import FAMILIES, extreme, reshaped, strided, varied
 from judge.bench.judging.freedoms import Freedom
+from judge.bench.judging.reference import Reference
 from judge.bench.judging.traits import traits_of
-from judge.values import Verdict
+from judge.values import DEFAULT_POLICY, Verdict
 from tests.judge.rounds_bench import answer, ask, codes, problem
 
 PLAIN = problem("return F.gelu(x[0])")
@@ -88,6 +90,14 @@ def test_a_factory_that_always_gives_the_same_is_varied_within_its_range():
     fixed = torch.linspace(0, 1, 50)
     assert torch.equal(varied(fixed).sort().values, fixed) and not torch.equal(varied(fixed), fixed)
     assert 0.5 <= float(varied(torch.ones(3))[0]) < 1.0
+
+
+def test_a_factory_that_gave_the_same_twice_is_varied_from_then_on(tmp_path):
+    source = problem("return x[0]", inputs="torch.linspace(0, 1, 50)")
+    reference = Reference(load_problem(source, None, tmp_path), "cpu", DEFAULT_POLICY)
+    first, second, third = (reference.inputs("given", seed)[0] for seed in range(3))
+    assert torch.equal(first, torch.linspace(0, 1, 50))
+    assert not torch.equal(second, first) and not torch.equal(third, first) and not torch.equal(third, second)
 
 
 def test_traits_tell_what_a_reference_defines():

@@ -57,6 +57,13 @@ def test_what_a_referee_says_is_taken_as_it_is():
     assert read(wrong.to_json(), timed=False, raced=False) == wrong
 
 
+def test_a_text_that_no_encoding_takes_is_signed_as_any_other():
+    secret = {"key": "00ff", "nonce": "once"}
+    found = seal.signed({"message": "half a pair: \ud800, \u00e9"}, secret)
+    assert seal.verified(found["verdict"], found["mac"], **secret)
+    assert not seal.verified({"message": "half a pair: \ud801, \u00e9"}, found["mac"], **secret)
+
+
 @pytest.mark.parametrize("verdict", ["lost", "cancelled", "compiled_only", "best", None])
 def test_verdicts_of_the_runner_are_not_the_referees(verdict):
     """Three that are lost would quarantine the device."""

@@ -124,7 +124,9 @@ def test_nothing_of_it_is_run(monkeypatch):
     monkeypatch.setattr(tasks, "bench_for", lambda device: pytest.fail("it would be run"))
     tasks.admit_problem(row.pk, device.pk)
     row.refresh_from_db()
-    assert row.report_for(device.name)["state"] == "failed", "it no longer waits, and can be asked for again"
+    report = row.report_for(device.name)
+    assert report["state"] == "failed", "it no longer waits, and can be asked for again"
+    assert "quarantined" in report["message"]
     check = preflight(row, device, now=row.created_at)
     assert check.barred and not check.usable and "it hangs" in check.why_not
     root = run.nodes.get(number=0)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from judge.sources.checks import ProblemRejected, case_for, check_problem, declared_cases, declared_weights
+from judge.sources.checks import (
+    ProblemRejected,
+    case_for,
+    check_candidate,
+    check_problem,
+    declared_cases,
+    declared_weights,
+)
 
 GOOD = b'''"""Row sums.
 
@@ -53,6 +60,11 @@ def test_binary_files_are_named_as_such(data: bytes) -> None:
 def test_text_that_is_not_utf8_names_the_byte_and_its_line() -> None:
     error = rejected(GOOD.replace(b"Adds up", b"F\xfcgt"))
     assert error.line == 4 and "0xfc" in error.message and "UTF-8" in error.message
+
+
+def test_a_kernel_ends_with_one_line_end() -> None:
+    text = "class ModelNew:\n    pass"
+    assert check_candidate(text) == check_candidate(text + "\n") == check_candidate(text + "\r\n") == text + "\n"
 
 
 def test_an_empty_file_is_refused() -> None:

@@ -86,6 +86,13 @@ def check_broadcast_loads_cost_one_sector(adapter):
     assert report.total("sector_bytes") == 32 + 64 * 4
 
 
+def check_values_of_one_byte_cost_one_byte_each(adapter):
+    x, out = torch.ones(64, dtype=torch.int8), torch.empty(64, dtype=torch.int8)
+    adapter.reset()
+    strided[(1,)](x, out, STRIDE=1, BLOCK=64)
+    assert adapter.report().total("logical_bytes") == 2 * 64
+
+
 def check_reading_twice_is_logical_twice_and_unique_once(adapter):
     x, out = torch.rand(4 * 64), torch.empty(4 * 64)
     adapter.reset()
