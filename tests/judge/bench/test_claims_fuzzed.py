@@ -230,6 +230,14 @@ def test_two_parameters_of_one_name_are_no_state():
     assert door(Constructed, changed(HONEST["construct"], ("state", 0, "name"), "replace", "\x00")) is None
 
 
+@pytest.mark.parametrize("nest", [lambda inner: {"list": [inner]}, lambda inner: {"dict": [["a", inner]]}])
+def test_values_are_nested_no_deeper_than_honest_ones(nest):
+    value: dict[str, Any] = {"t": 0}
+    for depth in range(claims.DEPTH_LIMIT + 10):
+        assert (door(Forwarded, HONEST["forward"] | {"template": value}) is None) == (depth > claims.DEPTH_LIMIT + 1)
+        value = nest(value)
+
+
 def test_words_for_people_are_cut_and_cleaned_where_names_are_refused():
     fault = rows.Fault.read({"kind": "exception", "message": "\x00\ud800" + "x" * 9000})
     assert fault.message == "\ufffd\ufffd" + "x" * (rows.MESSAGE_CHARS - 2)
