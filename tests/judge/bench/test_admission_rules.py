@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from judge.bench.admission.degeneracy import varied
 from judge.bench.admission.every_question import questions
 from judge.bench.admission.worth import NullCandidates
 from judge.bench.foreign.loading import load_problem
@@ -28,6 +29,16 @@ def test_inputs_and_parameters_have_the_policy_s_type(tmp_path: Path) -> None:
     assert (report.state, report.inputs[0]["dtype"], report.outputs[0]["dtype"]) == ("admitted", "bfloat16", "bfloat16")
     assert report.compulsory_bytes == 2 * (16 * 32 + 32 * 8 + 8 + 16 * 8)
     assert report.roofline is not None and report.roofline.kind in {"bf16", "fp32"}
+
+
+def test_inputs_are_varied_within_their_mean_and_spread() -> None:
+    given = [3 + 0.5 * torch.randn(4000), torch.arange(7, 9).repeat(2000), torch.empty(0)]
+    floats, whole, empty = varied(given, 5)
+    assert float(floats.mean()) == pytest.approx(3, abs=0.05) and float(floats.std()) == pytest.approx(0.5, abs=0.05)
+    assert not torch.equal(floats, given[0]) and torch.equal(floats, varied(given, 5)[0])
+    assert set(whole.tolist()) == {7, 8} and not torch.equal(whole, given[1]) and empty is given[2]
+    kept = varied(given, 5, only=1)
+    assert kept[0] is given[0] and not torch.equal(kept[1], given[1])
 
 
 def test_the_mode_is_the_policy_s(tmp_path: Path) -> None:

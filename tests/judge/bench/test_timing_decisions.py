@@ -21,6 +21,7 @@ from judge.bench.timing import bursts, measured, stage, trusted
 from judge.bench.timing.bursts import Burst, Bursts, _supported, trusted_time
 from judge.bench.timing.circumstances import Circumstances
 from judge.bench.timing.enough import AGAIN, BELOW, MEETS, NO_WIN, TIME
+from judge.bench.timing.fresh_draws import NO_DRAW
 from judge.bench.timing.measured import Measurement, Runner, _drop
 from judge.bench.timing.stage import Measured, TimingStage
 from judge.bench.timing.trusted import CPU, GPU, Trusted, terms_of
@@ -192,6 +193,17 @@ def test_four_times_the_error_of_the_rounds_is_still_the_same_work(monkeypatch):
 
 
 # -- the judge's own clock --
+
+
+def test_draws_that_are_none_over_all_calls_are_a_wrong_output():
+    reference = SimpleNamespace(gradients=SimpleNamespace(title=lambda number: f"output {number}"))
+    draws = {0: SimpleNamespace(calls=24, verdict=str), 1: SimpleNamespace(calls=24, verdict=lambda: NO_DRAW)}
+    with pytest.raises(Ended) as caught:
+        measurement(reference=reference, _draws=draws).check_draws()
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.WRONG, "time.wrong_output")
+    assert caught.value.message.startswith("output 1 ") and f"over 24 calls: {NO_DRAW}" in caught.value.message
+    measurement(reference=reference, _draws={0: draws[0]}).check_draws()
+    measurement(reference=reference, _draws=None).check_draws()
 
 
 def test_a_claim_is_believed_down_to_its_share_of_the_trusted_time():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from judge.problems.models import Problem
-from judge.problems.queries import declared_rows
+from judge.problems.queries import declared_rows, graph_summary
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem, report, sealed
 from tests.pages import client_of
 from tests.search.makers import make_device
@@ -26,6 +28,21 @@ def test_cost_bound_and_baselines_stand_with_interval_n_and_origin():
     assert f'href="/evaluations/{evaluation.pk}/">evaluation {evaluation.pk}</a>' in html
     assert "only with JUDGE_MAX_AUTOTUNE=1" in html
     assert "1 passing kernel plotted" in html and "MODELLED" not in html
+
+
+def test_a_graph_is_counted_by_operator_and_cut_where_it_is_long():
+    def node(name: str, op: str, *of: str) -> dict[str, object]:
+        return {"name": name, "op": op, "args": [{"node": one} for one in of], "out": "f32[4]"}
+
+    nodes = [
+        node("x", "placeholder"), node("a", "aten.mul.Tensor", "x", "x"), node("b", "aten.relu.default", "a"),
+        node("c", "aten.mul.Tensor", "b", "a"), node("out", "output", "c"),
+    ]  # fmt: skip
+    found = graph_summary([SimpleNamespace(report={}), SimpleNamespace(report={"graph": {"nodes": nodes}})], 3)
+    assert found is not None
+    assert (found["operators"], found["kinds"], found["hidden"]) == (3, [("mul", 2), ("relu", 1)], 2)
+    assert [row["inputs"] for row in found["rows"]] == ["", "x, x", "a"]
+    assert graph_summary([SimpleNamespace(report={})], 3) is None
 
 
 def test_without_evaluations_the_preflight_s_own_time_is_shown():

@@ -62,6 +62,14 @@ def test_text_that_is_not_utf8_names_the_byte_and_its_line() -> None:
     assert error.line == 4 and "0xfc" in error.message and "UTF-8" in error.message
 
 
+def test_what_is_missing_is_named_and_a_candidate_is_told_from_a_problem() -> None:
+    told = rejected(
+        GOOD.replace(b"class Model(", b"class ModelNew(").replace(b"def get_init_inputs", b"def other")
+    ).message
+    assert "does not define `Model`, `get_init_inputs`" in told and "`ModelNew` is a candidate" in told
+    assert "does not define `get_inputs` at" in rejected(GOOD.replace(b"def get_inputs", b"def other")).message
+
+
 def test_a_kernel_ends_with_one_line_end() -> None:
     text = "class ModelNew:\n    pass"
     assert check_candidate(text) == check_candidate(text + "\n") == check_candidate(text + "\r\n") == text + "\n"
