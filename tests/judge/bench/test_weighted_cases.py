@@ -413,3 +413,13 @@ def test_a_loser_of_the_evaluated_case_gets_a_short_look_in_the_others(mine_us, 
     found = timing.over(pairs(1000.0, mine_us, 100.0))
     assert asked == looks and timing.weighing.skipped is (False not in looks)
     assert found.beats_rival is (False in looks) and ("thin" in timing.weighing.found) is (False in looks)
+
+
+@pytest.mark.parametrize(("device", "times"), [("cpu", 0), ("cuda:0", 1)])
+def test_memory_that_a_case_held_on_a_gpu_is_there_for_the_next(monkeypatch, device, times):
+    emptied: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(device))
+    timing = CaseTiming.__new__(CaseTiming)
+    timing.setting = SimpleNamespace(device=device)
+    timing._give_back()
+    assert len(emptied) == times

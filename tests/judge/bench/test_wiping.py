@@ -28,11 +28,13 @@ def deepened(folder: Path) -> Path:
     return folder
 
 
-def test_folders_far_deeper_than_any_recursion_are_removed(tmp_path) -> None:
+def test_folders_far_deeper_than_any_recursion_are_removed_with_few_descriptors(tmp_path) -> None:
     folder = tmp_path / "child"
     (folder / "beside").mkdir(parents=True)
-    assert wipe(deepened(folder))
-    assert not folder.exists()
+    deepened(folder)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    assert wipe(folder) and not folder.exists()
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
 
 
 def test_links_are_removed_and_never_followed(tmp_path) -> None:

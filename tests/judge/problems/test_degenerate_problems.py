@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from judge.problems.admission import TOO_BIG, settled_state
 from judge.problems.services import SAMPLES
 from judge.sources.checks import case_for, declared_cases
 from tests.judge.problem_texts import TAIL, examine, inputs, module
@@ -186,3 +187,35 @@ def test_several_flaws_are_told_with_the_gravest_first(tmp_path: Path) -> None:
     report = examine(module(forward, init, tail), tmp_path)
     assert [flaw.code for flaw in report.flaws if flaw.flags] == ["problem.dead_ops", "problem.collapses"]
     assert "logsumexp" in report.flaws[0].message and "self.linear" not in report.flaws[0].message
+
+
+FLAWED = {"state": "refused", "reason": TOO_BIG, "flaws": [{"flags": True}]}
+DEVICES = {
+    "none": ([], "admitted", "admitted"),
+    "one that runs": ([{"state": "running"}], "refused", "refused"),
+    "no report": ([None, "running"], "admitted", "admitted"),
+    "too big": ([{"state": "refused", "reason": TOO_BIG}], "admitted", "pending"),
+    "too big here, admitted there": (
+        [{"state": "refused", "reason": TOO_BIG}, {"state": "admitted"}],
+        "pending",
+        "admitted",
+    ),
+    "too big here, refused there": (
+        [{"state": "refused", "reason": TOO_BIG}, {"state": "refused"}],
+        "pending",
+        "refused",
+    ),
+    "too big, and flawed by its shapes": ([FLAWED, {"state": "admitted"}], "pending", "degenerate"),
+    "refused here, admitted there": (
+        [{"state": "refused", "reason": "problem.raises"}, {"state": "admitted"}],
+        "pending",
+        "admitted",
+    ),
+    "admitted here, degenerate there": ([{"state": "admitted"}, {"state": "degenerate"}], "admitted", "degenerate"),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_the_reports_of_all_devices_decide_the_state(name: str) -> None:
+    reports, before, state = DEVICES[name]
+    assert settled_state(dict(zip("abc", reports, strict=False)), before=before) == state
