@@ -12,7 +12,7 @@ import torch
 
 from judge.bench.device import clocks
 from judge.bench.device.bandwidth import bandwidth_bytes_per_us, graph_copy_us, nominal_bytes_per_us
-from judge.bench.device.clocks import SmClock, WallClock, left_over_us, quiet_and_alone, wait_until_quiet
+from judge.bench.device.clocks import SmClock, WallClock, left_over_us, make_clock, quiet_and_alone, wait_until_quiet
 from judge.bench.device.gpu_lock import GpuLock, GpuUse
 from judge.bench.device.warm_up import highest_mhz, sm_mhz, warm_up
 from judge.bench.runner import Bench
@@ -106,8 +106,9 @@ def test_the_processor_is_not_asked_for_quiet():
     assert wait_until_quiet("cpu", lambda device: pytest.fail("asked")) == 0.0
 
 
-def test_a_wall_clock_reads_more_than_nothing():
-    clock = WallClock()
+def test_the_processor_has_a_wall_clock_that_reads_more_than_nothing():
+    clock = make_clock("cpu")
+    assert isinstance(clock, WallClock)
     clock.start(flush=True)
     assert clock.stop() > 0
 

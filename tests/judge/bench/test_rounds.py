@@ -111,8 +111,13 @@ def test_traits_tell_what_a_reference_defines():
 
 
 @pytest.mark.bench
-def test_memory_beside_an_input_must_be_left_alone(cpu_bench):
-    beside = "import ctypes\nctypes.memset(x[0].data_ptr() + x[0].nbytes, 1, 4)\nreturn F.gelu(x[0])"
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_memory_beside_an_input_must_be_left_alone_in_every_layout(cpu_bench, contiguous):
+    beside = f"""import ctypes
+if x[0].is_contiguous() is {contiguous}:
+    last = sum((size - 1) * step for size, step in zip(x[0].shape, x[0].stride()))
+    ctypes.memset(x[0].data_ptr() + 4 * last + 4, 1, 4)
+return F.gelu(x[0])"""
     outcome = ask(cpu_bench, PLAIN, answer(PLAIN, beside))
     assert (outcome.verdict, outcome.reason) == (Verdict.WRONG, "value.guard_band") and "input 0" in outcome.message
 
