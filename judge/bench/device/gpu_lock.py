@@ -6,7 +6,8 @@ two pieces of its work.
 
 CUDA contexts are made beside all of them, except beside a measurement that would read it: byte 2 is shared by processes
 that make theirs, byte 3 is held by a measurement that has none begin. Only who has the GPU alone takes byte 3, and who
-makes a context waits for no other byte, so nobody waits in a circle. The kernel frees all bytes when the holder dies.
+makes a context waits for no other byte, so nobody waits in a circle. Byte 4 is held by who is about to take byte 3: it
+is asked for no longer than LONGEST_PUT_OFF_S. The kernel frees all bytes when the holder dies.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pathlib import Path
 
 from judge.values import JudgeError
 
-GPU, QUEUE, MAKING, NO_CONTEXTS = 0, 1, 2, 3
+GPU, QUEUE, MAKING, NO_CONTEXTS, SOON = 0, 1, 2, 3, 4
 LONGEST_WAIT_S = 600.0  # waiting counts against no time limit, up to this in one evaluation
+LONGEST_PUT_OFF_S = 3.0  # that a context waits for a measurement which has not begun, and such a one for contexts
+POLL_S = 0.005
 
 
 @contextmanager
@@ -149,8 +152,34 @@ class GpuLock:
             self._free(NO_CONTEXTS)
 
     @contextmanager
+    def contexts_put_off(self) -> Iterator[None]:
+        """Inside `shared`, around `alone` and `without_contexts`: wait for contexts in the making while others have the
+        GPU, and have other processes put theirs off. In the block nothing is held until `alone` is entered."""
+        held = self._held
+        if held != fcntl.LOCK_SH or self.asked:
+            yield
+            return
+        self._settled()
+        self._drop()
+        self._lock(fcntl.LOCK_EX, SOON)
+        try:
+            started = self._clock()
+            while self.contexts_are_made() and self._clock() - started < LONGEST_PUT_OFF_S:
+                time.sleep(POLL_S)
+            self.use.waited_alone_s += self._clock() - started
+            yield
+        finally:
+            self._free(SOON)
+            if self._held is None:
+                self._take(fcntl.LOCK_SH)
+
+    @contextmanager
     def making(self) -> Iterator[None]:
         """This process makes its CUDA context in the block. Whoever waits for none to be made goes first."""
+        started = self._clock()
+        while not self._try(fcntl.LOCK_SH, SOON) and self._clock() - started < LONGEST_PUT_OFF_S:
+            time.sleep(POLL_S)
+        self._free(SOON)
         self._lock(fcntl.LOCK_SH, NO_CONTEXTS)
         try:
             self._lock(fcntl.LOCK_SH, MAKING)

@@ -30,7 +30,9 @@ from tests.judge.bench_problems import PROBLEM, SAME, judge
 
 CHILD = """
 import sys, time
+from judge.bench.device import gpu_lock
 from judge.bench.device.gpu_lock import GpuLock
+gpu_lock.LONGEST_PUT_OFF_S = 60.0
 handle = open(sys.argv[1], 'r+')
 lock = GpuLock(handle.fileno())
 with lock.shared():
@@ -45,6 +47,14 @@ with lock.shared():
             with lock.alone(), lock.without_contexts():
                 print('none', flush=True)
                 sys.stdin.readline()
+            print('again', flush=True)
+        elif line.strip() == 'put off':
+            with lock.contexts_put_off():
+                print('off', flush=True)
+                sys.stdin.readline()
+                with lock.alone(), lock.without_contexts():
+                    print('none', flush=True)
+                    sys.stdin.readline()
             print('again', flush=True)
         elif line.strip() == 'contexts?':
             print(lock.contexts_are_made(), flush=True)
@@ -63,9 +73,9 @@ with lock.shared():
 """
 
 
-def start(path: Path, program: str = CHILD) -> subprocess.Popen[str]:
+def start(path: Path, program: str = CHILD, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path), *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import select
+import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -11,18 +13,21 @@ from typing import Any
 
 import pytest
 
-from judge.bench.device.gpu_lock import MAKING, GpuLock
+from judge.bench.device.gpu_lock import LONGEST_PUT_OFF_S, MAKING, GpuLock
 from judge.bench.device.lock_table import Held, keeping, sharing
 from judge.bench.timing import measured
-from judge.bench.timing.measured import Measurement, Runner
+from judge.bench.timing.measured import Runner
 from judge.bench.timing.undisturbed import Undisturbed
 from tests.judge.bench.test_gpu_lock import finish, hear, say, start, two, until_waiting
+from tests.judge.bench.test_measuring_in_turns import bare
 
 __all__ = ["two"]  # a fixture
 
 MAKER = """
 import sys
+from judge.bench.device import gpu_lock
 from judge.bench.device.gpu_lock import making_context
+gpu_lock.LONGEST_PUT_OFF_S = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
 with making_context(sys.argv[1]):
     print('makes', flush=True)
     sys.stdin.readline()
@@ -65,6 +70,61 @@ def test_who_would_read_a_context_in_the_making_waits_for_it_and_has_none_begin(
     finish(one, other, early, late)
 
 
+def silent(child: subprocess.Popen[str]) -> bool:
+    """Whether it says nothing for a while."""
+    return not select.select([child.stdout], [], [], 0.3)[0]
+
+
+def test_contexts_are_waited_for_and_put_off_while_others_have_the_gpu(two) -> None:
+    path, one, other = two
+    early = start(path, MAKER)
+    assert hear(early) == "makes"
+    say(one, "put off")
+    assert hear(other) == "alone", "it has let go of the GPU"
+    late = start(path, MAKER)
+    assert silent(one) and silent(late)
+    say(early, "done")
+    assert (hear(early), hear(one)) == ("made", "off")
+    assert silent(late)
+    hurried = start(path, MAKER, "0.05")
+    assert hear(hurried) == "makes", "nobody waits long for a measurement that has not begun"
+    say(hurried, "done")
+    assert hear(hurried) == "made"
+    say(one, "measure")
+    assert silent(one), "the GPU is another's"
+    say(other, "end of turn")
+    say(other, "leave")
+    assert (hear(other), hear(one)) == ("again", "none")
+    assert silent(late)
+    say(one, "end of turn")
+    assert {hear(one), hear(late)} == {"again", "makes"}
+    say(one, "alone")
+    assert hear(one) == "alone", "it shares the GPU as before"
+    finish(early, late, hurried)
+
+
+def test_a_measurement_waits_for_contexts_no_longer_than_others_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr("judge.bench.device.gpu_lock.time.sleep", lambda s: now.__setitem__(0, now[0] + s))
+    path = tmp_path / "gpu.lock"
+    path.touch()
+    maker = start(path, MAKER)
+    assert hear(maker) == "makes"
+    with path.open("r+") as handle:
+        lock = GpuLock(handle.fileno(), clock=lambda: now[0])
+        with lock.shared():
+            with lock.contexts_put_off():
+                assert lock.contexts_are_made()
+            assert LONGEST_PUT_OFF_S <= lock.use.waited_alone_s < LONGEST_PUT_OFF_S + 0.1
+            lock.asked = 1
+            with lock.contexts_put_off():
+                pass
+            assert lock.use.waited_alone_s < LONGEST_PUT_OFF_S + 0.1, "while a question is out nothing is let go of"
+    finish(maker)
+
+
 def test_a_dead_measurement_keeps_no_context_from_being_made(tmp_path: Path) -> None:
     path = tmp_path / "gpu.lock"
     path.touch()
@@ -103,7 +163,7 @@ def test_who_keeps_contexts_off_sees_none_and_says_how_long_that_took(tmp_path: 
 
 def test_without_a_gpu_nobody_makes_a_context() -> None:
     lock = GpuLock(None)
-    with lock.shared(), lock.alone(), lock.without_contexts(), lock.making():
+    with lock.shared(), lock.contexts_put_off(), lock.alone(), lock.without_contexts(), lock.making():
         assert not lock.contexts_are_made()
 
 
@@ -151,7 +211,8 @@ def ran(
 ) -> tuple[list[tuple[str, ...]], list[Runner], Any]:
     """What was said of contexts before each block of four rounds that count."""
     blocks: list[tuple[str, ...]] = []
-    own: Any = Measurement.__new__(Measurement)
+    own: Any = bare()
+    own._draw_ahead = lambda lock: None
     own.reference, own.rng, own.budget_s, own.beat = SimpleNamespace(device="cuda:0"), random.Random(3), 9.0, None
     own.clock, own.gaps = SimpleNamespace(mhz=lambda: 7, throttle_reasons=lambda: 0), gaps
     sides = [Runner(SimpleNamespace(name=name, warm=True), None, name == "A") for name in names]  # type: ignore[arg-type]
