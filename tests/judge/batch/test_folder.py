@@ -259,9 +259,12 @@ def test_a_claim_whose_renewal_is_refused_is_tried_again(root, monkeypatch) -> N
                 tried.set()
             raise ServerRefused("the server answers 403")
 
-    monkeypatch.setattr("judge.batch.serving.RENEW_S", 0.001)
+    monkeypatch.setattr("judge.batch.serving.WANTED_S", 0.001)
     with _kept(Refusing(Folder(root), "lab"), Taken("t", b"")):
         assert tried.wait(20)
+        assert all(thread.daemon for thread in threading.enumerate() if thread.name == "claim"), (
+            "it ends with the process"
+        )
 
 
 def test_a_disk_that_is_away_is_asked_again_and_no_outcome_is_lost(root) -> None:

@@ -52,6 +52,12 @@ def test_equal_infinities_and_nans_are_right():
     assert errors(exact.float(), exact).rms == 0
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_where_there_is_nothing_there_is_no_error(shape):
+    nothing = torch.empty(shape, dtype=torch.float64)
+    assert errors(nothing.float(), nothing) == Errors(0.0, 0.0)
+
+
 def test_allowed_error_follows_the_formula():
     unit = 2.0**-24
     limit = allowed(Errors(1e-7, 2e-7), Errors(1.0, 1.0), torch.float32, 4096)

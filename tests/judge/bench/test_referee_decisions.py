@@ -330,7 +330,7 @@ def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch)
     assert slow.asked == [("compare", False, False)]
     sure = Stage(shown(1.5))
     measured(monkeypatch, sure, payload={"beat": None})
-    assert sure.asked[:2] == [second, ("compare", False, False)], "what is confirmed in any case is started before"
+    assert sure.asked[:2] == [second, ("compare", False, True)], "what is confirmed in any case is started before"
     lost = Speedup(1.0, 0.9, 1.1, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.AMBIGUOUS)
     beaten = Stage(shown(2.0, rival=lost))
     one = measured(
@@ -338,6 +338,9 @@ def test_only_what_would_be_the_best_and_beats_it_is_measured_again(monkeypatch)
     )
     assert beaten.asked == [("compare", True, True), ("autotune", [3.0])]
     assert one.environment["baselines"] == {"autotune": "known from before", "sdpa": "left out: no"}
+    won = Stage(shown(2.0, rival=Speedup(1.2, 1.1, 1.3, 16, Basis.MEASURED, Subject.INCUMBENT, SpeedCall.FASTER)))
+    measured(monkeypatch, won, contacts=("incumbent",))
+    assert won.asked == [("compare", True, False), (*second, "incumbent#2"), ("confirm",)]
 
 
 def test_a_best_so_far_that_was_not_there_from_the_start_is_asked_for(monkeypatch):

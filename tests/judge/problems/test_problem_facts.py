@@ -8,6 +8,7 @@ import pytest
 
 from judge.problems.models import Problem
 from judge.problems.queries import declared_rows, graph_summary
+from judge.values import Basis
 from tests.judge.gpu_rows import flagged, gpu, judged, passed, problem, report, sealed
 from tests.pages import client_of
 from tests.search.makers import make_device
@@ -43,6 +44,26 @@ def test_a_graph_is_counted_by_operator_and_cut_where_it_is_long():
     assert (found["operators"], found["kinds"], found["hidden"]) == (3, [("mul", 2), ("relu", 1)], 2)
     assert [row["inputs"] for row in found["rows"]] == ["", "x, x", "a"]
     assert graph_summary([SimpleNamespace(report={})], 3) is None
+
+
+def test_a_case_says_on_which_device_it_is_used_for_what():
+    def seen(name: str, title: str, basis: Basis, **row: object) -> SimpleNamespace:
+        device = SimpleNamespace(name=name, title=title, basis=basis)
+        return SimpleNamespace(
+            device=device, report={"case": "small", "declared": [{"name": "small"}, {"name": "wide", **row}]}
+        )
+
+    checks = [
+        seen("interpreter", "Interpreter", Basis.MODELLED, weight=2.0),
+        seen("cuda:0", "NVIDIA H200", Basis.MEASURED),
+        seen("cuda:1", "", Basis.MEASURED, weight=2.0, left_out="too large"),
+    ]
+    small, wide = declared_rows(Problem(source=""), checks)
+    assert small.uses == (
+        ("interpreter", "times modelled on"), ("cuda:0 (NVIDIA H200)", "timed on"), ("cuda:1", "timed on"),
+    )  # fmt: skip
+    assert [said for _, said in wide.uses] == ["times modelled on", "correctness on", "not asked on"]
+    assert wide.weight == 2.0
 
 
 def test_without_evaluations_the_preflight_s_own_time_is_shown():
