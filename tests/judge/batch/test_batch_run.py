@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -109,9 +110,10 @@ def test_a_job_exported_anew_is_judged_anew(tmp_path) -> None:
     assert again.jobs == ["a"]
 
 
-def test_two_processes_never_write_one_file(tmp_path) -> None:
+def test_two_processes_never_write_one_file_and_other_accounts_see_none(tmp_path) -> None:
     with OutcomeFile(tmp_path / "out.jsonl"), pytest.raises(Busy):
         OutcomeFile(tmp_path / "out.jsonl")
+    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
     with OutcomeFile(tmp_path / "out.jsonl") as again:
         assert again.finished() == set()
 

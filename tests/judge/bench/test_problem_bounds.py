@@ -118,17 +118,18 @@ def test_a_group_says_that_somebody_wrote_what_is_no_message(tmp_path):
 # -- time --
 
 
-def test_one_call_of_the_problems_code_has_the_time_of_a_stage(monkeypatch):
+@pytest.mark.parametrize(("stage_s", "took_s", "told"), [(2, 2.5, "2.5 s"), (10, 10.4, "10 s")])
+def test_one_call_of_the_problems_code_has_the_time_of_a_stage(monkeypatch, stage_s, took_s, told):
     now = [0.0]
     monkeypatch.setattr("judge.bench.processes.listening.time.monotonic", lambda: now[0])
-    one = plan()
+    one, limits = plan(), Limits(wall_s=20, stage_s=stage_s)
     one.hear(Inside("Model.forward"), None)
-    now[0] = 2.0
-    one.look(group(), LIMITS)
+    now[0] = stage_s
+    one.look(group(), limits)
     assert one.broken is None
-    now[0] = 2.5
-    one.look(group(), LIMITS)
-    assert one.broken is not None and one.broken.message == "Model.forward did not return within 2.5 s"
+    now[0] = took_s
+    one.look(group(), limits)
+    assert one.broken is not None and one.broken.message == f"Model.forward did not return within {told}"
 
 
 def test_a_preflight_says_which_bound_was_broken():

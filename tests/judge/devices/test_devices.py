@@ -7,7 +7,7 @@ import pytest
 from judge.bench.device.nvml import Gpu
 from judge.devices import benches
 from judge.devices.models import Device
-from judge.devices.services import DeviceMissing, device_get, devices_sync
+from judge.devices.services import FAULTS, DeviceMissing, device_get, devices_sync, faults_clear, faults_count
 from judge.values import JudgeError
 
 GPUS = [
@@ -29,6 +29,18 @@ def test_gpus_become_devices_and_a_second_sync_only_refreshes() -> None:
     assert [row.pk for row in again] == [row.pk for row in first]
     h100 = Device.objects.get(name="cuda:0")
     assert (h100.arch, h100.title, h100.facts["memory_mb"]) == ("sm_90", "NVIDIA H100 80GB HBM3", 81559)
+
+
+@pytest.mark.django_db
+def test_faults_are_counted_by_device_and_anew_after_the_judge_worked() -> None:
+    one, other, *_ = devices_sync(lister=lambda: GPUS)
+    assert [faults_count(one) for _ in range(FAULTS)] == [False] * (FAULTS - 1) + [True] and not faults_count(other)
+    faults_clear(one)
+    assert list(Device.objects.filter(pk__in=(one.pk, other.pk)).order_by("pk").values_list("faults", flat=True)) == [
+        0,
+        1,
+    ]
+    assert not faults_count(one)
 
 
 @pytest.mark.django_db

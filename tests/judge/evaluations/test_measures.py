@@ -7,13 +7,17 @@ from types import SimpleNamespace
 import pytest
 from django.template import Context, Template
 
-from judge.evaluations.measures import Measure
+from judge.evaluations.measures import Measure, basis_word
 from judge.evaluations.models import Evaluation
 from judge.values import Basis
 
 
 def evaluation(value: float | None, basis: str, low: float | None = None, high: float | None = None) -> Evaluation:
     return Evaluation(speedup=value, speedup_low=low, speedup_high=high, speedup_n=48, basis=basis)
+
+
+def test_a_modelled_basis_is_in_capitals_wherever_it_is_named():
+    assert [basis_word(basis) for basis in ("measured", "modelled", "reported")] == ["measured", "MODELLED", "reported"]
 
 
 @pytest.mark.parametrize(
