@@ -36,7 +36,7 @@ def plan() -> EvaluationPlan:
 
 def group(**changes: Any) -> Any:
     child = {"killed": False, "killed_for_memory": False, "out_of_time": False, "pid": 0, "log": b"", "log_dropped": 0}
-    child |= {"tail": lambda: "", "ending": lambda: "exited with status 3"}
+    child |= {"tail": lambda: "", "ending": lambda: "exited with status 3", "layers": {}, "starts": False}
     one = SimpleNamespace(**{**child, **changes})
     return group_of({"referee": one, "candidate": one})
 
