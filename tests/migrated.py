@@ -1,7 +1,7 @@
 """A database with every migration, made once for a state of the source; each process that tests begins with a copy.
 
-SQLite: a file below .pytest_cache, which later runs use, too. PostgreSQL: a template, where `tests/run.py` names one in
-MIGRATED.
+SQLite: a file below .pytest_cache, which later runs use, too, or the one that `tests/mutants.py` names in MIGRATED.
+PostgreSQL: a template, where `tests/run.py` names one there.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ def migrate(data: str, database_url: str = "") -> None:
 
 def migrated_copy(place: Path) -> None:
     """Copy the SQLite file for the source as it is to `place`. Whoever asks first makes it; others wait."""
+    if given := os.environ.get("MIGRATED"):
+        shutil.copyfile(given, place)
+        return
     FOLDER.mkdir(parents=True, exist_ok=True)
     target = FOLDER / f"{source_digest()}.sqlite3"
     with (FOLDER / "lock").open("w") as lock:

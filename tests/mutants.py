@@ -37,6 +37,7 @@ from mutmut.mutation.mutators import mutation_operators
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".data" / "mutants"
 TREE, REACH = KEPT / "tree", KEPT / "reach.json"
+MIGRATED = KEPT / "migrated.sqlite3"  # made before any bug is planted, or each would have the migrations run anew
 APPS = ("adaexplore_site", "judge", "memory", "search")
 CORPORA = [f"judge/selftest/{name}/" for name in ("exploits", "honest", "mutations", "aa", "problems")]
 LEFT_OUT = ("/migrations/", "judge/samples/", *CORPORA)
@@ -174,12 +175,15 @@ def copy_tree() -> None:
     for path in (".venv", "static/node_modules"):
         if (ROOT / path).exists():
             (TREE / path).symlink_to((ROOT / path).resolve())
+    make = f"from pathlib import Path; from tests.migrated import migrated_copy; migrated_copy(Path({str(MIGRATED)!r}))"
+    subprocess.run([sys.executable, "-c", make], cwd=TREE, check=True)
 
 
 def pytest(arguments: list[str], limit_s: float | None, **more: str) -> subprocess.CompletedProcess[str]:
     """Run tests in the copy, at low priority. Raises subprocess.TimeoutExpired."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "DATABASE_URL")}
-    env |= {"ADAEXPLORE_DATA": str(KEPT / "data"), "PYTHONPYCACHEPREFIX": str(KEPT / "bytecode"), **more}
+    env |= {"ADAEXPLORE_DATA": str(KEPT / "data"), "PYTHONPYCACHEPREFIX": str(KEPT / "bytecode")}
+    env |= {"MIGRATED": str(MIGRATED), **more}
     command = ["nice", "-n", "15", *PYTEST, *arguments]
     return subprocess.run(command, cwd=TREE, env=env, capture_output=True, text=True, timeout=limit_s, check=False)
 

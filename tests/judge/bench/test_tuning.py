@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from triton.runtime.errors import OutOfResources  # noqa: E402
 
 from judge.bench.compiling.tuning import BUDGET_S, Tuner  # noqa: E402
 from judge.bench.compiling.tuning_choices import read_choices  # noqa: E402
-from judge.bench.interpreting.tuning_record import Group, group_row  # noqa: E402
+from judge.bench.interpreting.tuning_record import Group, group_row, tuning_key  # noqa: E402
 from judge.bench.processes.pool import Ticket  # noqa: E402
 
 
@@ -160,3 +161,12 @@ def test_a_link_in_place_of_the_choices_is_not_followed(tmp_path):
     (tmp_path / "real").write_text("[]")
     (tmp_path / "choices.json").symlink_to(tmp_path / "real")
     assert read_choices(tmp_path) == []
+
+
+def test_a_choice_holds_for_the_values_of_the_key_and_the_types_of_the_tensors():
+    def key(n: int = 4, dtype: torch.dtype = torch.float32, **more: object) -> str:
+        nargs = {"x": torch.ones(2, dtype=dtype), "n": n}
+        return tuning_key(SimpleNamespace(nargs=nargs, arg_names=["x", "n", "m"], keys=["n"]), more)
+
+    assert key(m=1) == key(m=2, BLOCK=3)
+    assert len({key(), key(n=5), key(dtype=torch.float16)}) == 3

@@ -137,7 +137,9 @@ def test_the_large_problems_are_those_of_the_kept_rows():
 
 def test_what_is_said_of_a_crowd_and_of_launches_is_so():
     crowd, launches = document("h200/crowd.json")["honest"], document("h200/launch_bound.json")
-    said = f"{crowd['n']} of 30 were reached and passed: {crowd['p50_s']:.1f} s at the median, {crowd['p95_s']:.1f} s at"
+    said = (
+        f"{crowd['n']} of 30 were reached and passed: {crowd['p50_s']:.1f} s at the median, {crowd['p95_s']:.1f} s at"
+    )
     assert said in PLAIN and not crowd["not_passed"]
     waits = crowd["waits_s"]
     assert f"{waits['gpu_waited_shared_s']:.0f} s of an evaluation are spent waiting to share" in PLAIN
