@@ -6,8 +6,10 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.cache import cache
 
 from judge.bench.runner import Bench
 from tests.databases import commits, listed
@@ -44,6 +46,15 @@ def fixtures_dir() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("ADAEXPLORE_FIXTURES does not name the folder of recorded searches")
     return Path(folder)
+
+
+@pytest.fixture
+def kept_figures(settings: Any) -> Iterator[None]:
+    """What the bar of every page shows is kept for some seconds, as in production: for walks through all pages."""
+    in_memory = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    settings.CACHES = {**settings.CACHES, "default": in_memory}
+    yield
+    cache.clear()
 
 
 # Benches shared by all tests of a worker: started once, because loading torch takes seconds.

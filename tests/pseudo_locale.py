@@ -168,6 +168,7 @@ def texts_of(html: str) -> list[tuple[str, str]]:
 
 def pages(wanted: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Each page of the list as it is first shown, with its untranslated texts. Needs an empty database; leaves rows."""
+    from django.core.cache import cache
     from django.test import Client
 
     from tests import page_list, page_rows
@@ -180,6 +181,7 @@ def pages(wanted: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[s
     for sights, rows in stages:
         chosen = [sight for sight in sights if wanted(sight.name)]
         names |= rows()
+        cache.clear()  # of what was before these rows
         for sight in chosen:
             with pseudo_locale():
                 answer = people[sight.who].get(sight.path.format_map(names), follow=True)

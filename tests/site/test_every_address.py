@@ -11,7 +11,7 @@ from django.test import Client
 from search.records.models import Run
 from tests.pages import HOSTILE, Address, addresses, client_of, full_run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kept_figures")]
 
 OPEN = {"sign-in", "sign-in-link", "sign-out", "javascript-catalog"}
 CHANGES = {

@@ -9,7 +9,7 @@ from tests import page_rows
 from tests.page_list import EVERY, NO_PAGES, WORKED
 from tests.pages import addresses, client_of, full_run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kept_figures")]
 
 
 @pytest.fixture

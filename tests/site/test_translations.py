@@ -16,6 +16,7 @@ LATER = gettext_lazy("Stop")
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("kept_figures")
 def test_no_page_shows_more_untranslated_texts_than_are_known():
     allowed = known()
     shown = dict(pages())

@@ -86,6 +86,7 @@ def test_no_two_keys_of_a_page_are_the_same():
         assert len({*here, *everywhere}) == len(here) + len(everywhere), (page, sorted(here))
 
 
+@pytest.mark.usefixtures("kept_figures")
 def test_an_act_of_the_table_needs_its_role():
     run = full_run()
     paths = {one.name: one.path for one in addresses(run)}
