@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.cache import cache
 
+from judge.bench.processes.forkserver import ForkServer
 from judge.bench.runner import Bench
 from tests.databases import commits, listed
 from tests.migrated import django_db_keepdb  # noqa: F401
@@ -71,3 +73,31 @@ def cpu_bench() -> Iterator[Bench]:
 def interpreter_bench() -> Iterator[Bench]:
     with Bench("interpreter") as bench:
         yield bench
+
+
+@pytest.fixture(scope="session")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `compile_bench` keeps what it has compiled."""
+    return tmp_path_factory.mktemp("artefacts")
+
+
+@pytest.fixture(scope="session")
+def compile_bench(artefacts: Path) -> Iterator[Bench]:
+    """Compiles for sm_90 and runs nothing."""
+    with Bench("compile:sm_90", artefacts=artefacts) as bench:
+        yield bench
+
+
+class Lent(contextlib.nullcontext[Bench]):
+    """A bench as the command judge_compile takes it, which stays open for others."""
+
+    @property
+    def server(self) -> Callable[[str], ForkServer]:
+        return self.enter_result.server
+
+
+@pytest.fixture
+def compiler_lent(compile_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command judge_compile borrows `compile_bench`."""
+    benches = {compile_bench.device: Lent(compile_bench)}
+    monkeypatch.setattr("judge.management.commands.judge_compile.Bench", benches.__getitem__)

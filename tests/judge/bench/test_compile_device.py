@@ -17,15 +17,9 @@ CONFIGS = "[triton.Config({}, num_warps=w) for w in (1, 2, 4)]"
 TUNED = TRITON.replace("@triton.jit", f"@triton.autotune({CONFIGS}, key=['n'])\n@triton.jit")
 
 
-@pytest.fixture(scope="module")
-def artefacts(tmp_path_factory):
-    return tmp_path_factory.mktemp("artefacts")
-
-
-@pytest.fixture(scope="module")
-def bench(artefacts):
-    with Bench("compile:sm_90", artefacts=artefacts) as bench:
-        yield bench
+@pytest.fixture
+def bench(compile_bench):
+    return compile_bench
 
 
 def compiled(bench: Bench, source: str, problem: str = PROBLEM) -> Outcome:

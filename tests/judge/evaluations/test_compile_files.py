@@ -117,6 +117,7 @@ def test_the_command_compiles_for_several_targets(files):
 
 
 @pytest.mark.bench
+@pytest.mark.usefixtures("compiler_lent")
 def test_the_command_says_what_does_not_compile_and_fails(files, tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text(TRITON.replace("tl.sum(v, 0) / n", "tl.no_such_function(v)"))

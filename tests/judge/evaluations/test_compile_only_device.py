@@ -82,6 +82,7 @@ def test_its_evaluations_are_seen_like_any_device_s(device):
 
 
 @pytest.mark.bench
+@pytest.mark.usefixtures("compiler_lent")
 def test_the_command_keeps_what_came_of_a_kernel_once(tmp_path: Path, settings):
     settings.JUDGE_TARGET = "sm_90"
     row = problem("mine", source=PROBLEM, admission={})
@@ -101,6 +102,7 @@ def test_the_command_keeps_what_came_of_a_kernel_once(tmp_path: Path, settings):
 
 
 @pytest.mark.bench
+@pytest.mark.usefixtures("compiler_lent")
 def test_the_command_compiles_and_keeps_the_case_that_gpus_judge(tmp_path: Path, settings):
     settings.JUDGE_TARGET = "sm_90"
     cases = "\nCASES = {'gpu': {'ROWS': 4096}, 'interpreter': {'ROWS': 8}}\n\ndef get_cases():\n    return CASES\n"

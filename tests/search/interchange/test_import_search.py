@@ -188,7 +188,8 @@ def test_the_command_imports_and_says_what_was_there_already(tmp_path):
 
 
 @pytest.mark.bench
-def test_the_command_flags_a_degenerate_problem_that_is_too_large_to_run(fixtures_dir):
+def test_the_command_flags_a_degenerate_problem_that_is_too_large_to_run(fixtures_dir, interpreter_bench, monkeypatch):
+    monkeypatch.setattr("search.management.commands.import_search.bench_for", lambda device: interpreter_bench)
     out = StringIO()
     call_command("import_search", str(fixtures_dir / "recorded_searches" / "kb-l2-p18-200.json.gz"), stdout=out)
     assert "kb-l2-p18-200: degenerate (problem.dead_ops, problem.collapses)" in out.getvalue()
