@@ -19,7 +19,6 @@ ALLOWED_HOSTS = env.text("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(","
 CSRF_TRUSTED_ORIGINS = [origin for origin in env.text("CSRF_TRUSTED_ORIGINS").split(",") if origin]
 
 INSTALLED_APPS = [
-    "daphne",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
