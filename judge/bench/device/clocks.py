@@ -173,15 +173,18 @@ def quiet_and_alone(
     warm_up: Callable[[str], object] = warm_up,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    puts_off: bool = False,
 ) -> Iterator[float]:
     """Inside `lock.shared()`: have the GPU alone for the block, from a quiet moment on. Seconds that took are yielded.
 
     While it is not quiet others may use it, for QUIET_WAIT_S; then it is taken as it is. Waiting for others is no part
-    of these seconds. Contexts in the making are waited for where it is not quiet beside them.
+    of these seconds. Contexts in the making are waited for where it is not quiet beside them. `puts_off`: as `alone` has
+    it.
     """
     waited_s = 0.0
     while True:
-        with lock.alone():
+        with lock.alone(puts_off=puts_off):
             began = clock()
             warm_up(device)
             quiet = tell(device)

@@ -6,8 +6,9 @@ two pieces of its work.
 
 CUDA contexts are made beside all of them, except beside a measurement that would read it: byte 2 is shared by processes
 that make theirs, byte 3 is held by a measurement that has none begin. Only who has the GPU alone takes byte 3, and who
-makes a context waits for no other byte, so nobody waits in a circle. Byte 4 is held by who is about to take byte 3: it
-is asked for no longer than LONGEST_PUT_OFF_S. The kernel frees all bytes when the holder dies.
+makes a context waits for no other byte, so nobody waits in a circle. Byte 4 is held by who heads the queue
+and will take byte 3: nobody waits for it for longer than LONGEST_PUT_OFF_S. The kernel frees all bytes when their holder
+dies.
 """
 
 from __future__ import annotations
@@ -125,14 +126,20 @@ class GpuLock:
             self._take(fcntl.LOCK_SH)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again."""
+    def alone(self, *, puts_off: bool = False) -> Iterator[None]:
+        """Inside `shared`: wait until nobody else uses the GPU, then keep it for the block; then share again.
+
+        With `puts_off` others put their contexts off from when this heads the queue, and those in the making are waited
+        for while somebody else still has the GPU. What makes sure is `without_contexts`.
+        """
         self._drop()  # first: two holders that both wait for the other to leave would wait for ever
-        self._take(fcntl.LOCK_EX)
+        self._take(fcntl.LOCK_EX, puts_off=puts_off)
         try:
             yield
         finally:
             self._note()
+            if puts_off:
+                self._free(SOON)
             self._lock(fcntl.LOCK_SH, GPU)  # giving up the exclusive part never waits
             self._held = None if self.fd is None else fcntl.LOCK_SH
 
@@ -150,28 +157,6 @@ class GpuLock:
             self._keeps_contexts_off = False
             self._free(MAKING)
             self._free(NO_CONTEXTS)
-
-    @contextmanager
-    def contexts_put_off(self) -> Iterator[None]:
-        """Inside `shared`, around `alone` and `without_contexts`: wait for contexts in the making while others have the
-        GPU, and have other processes put theirs off. In the block nothing is held until `alone` is entered."""
-        held = self._held
-        if held != fcntl.LOCK_SH or self.asked:
-            yield
-            return
-        self._settled()
-        self._drop()
-        self._lock(fcntl.LOCK_EX, SOON)
-        try:
-            started = self._clock()
-            while self.contexts_are_made() and self._clock() - started < LONGEST_PUT_OFF_S:
-                time.sleep(POLL_S)
-            self.use.waited_alone_s += self._clock() - started
-            yield
-        finally:
-            self._free(SOON)
-            if self._held is None:
-                self._take(fcntl.LOCK_SH)
 
     @contextmanager
     def making(self) -> Iterator[None]:
@@ -210,12 +195,22 @@ class GpuLock:
         self._free(QUEUE)
         return False
 
-    def _take(self, kind: int) -> None:
+    def _put_off(self) -> None:
+        """Have no context begin, and wait until those in the making are done: LONGEST_PUT_OFF_S at most."""
+        started = self._clock()
+        while not self._try(fcntl.LOCK_EX, SOON) or self.contexts_are_made():
+            if self._clock() - started >= LONGEST_PUT_OFF_S:
+                return
+            time.sleep(POLL_S)
+
+    def _take(self, kind: int, *, puts_off: bool = False) -> None:
         if self.fd is None:
             return
         started = self._clock()
         self._lock(fcntl.LOCK_EX, QUEUE)
         try:
+            if puts_off:
+                self._put_off()
             self._lock(kind, GPU)
         finally:
             self._free(QUEUE)

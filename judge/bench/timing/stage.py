@@ -249,8 +249,8 @@ class TimingStage:
         draw_ahead(self.measurement, claimed_us)
         try:
             names = [candidate.contact.name, eager.contact.name]
-            off, alone = self.lock.contexts_put_off(), quiet_and_alone(self.lock, self.device)
-            with off, alone, self.lock.without_contexts(), self.measurement.placing(names):
+            alone = quiet_and_alone(self.lock, self.device, puts_off=True)
+            with alone, self.lock.without_contexts(), self.measurement.placing(names):
                 trusted = trusted_time(self.measurement, candidate, eager, self.rng, claimed_us=claimed_us)
             self.measurement.check_taken()
             return trusted

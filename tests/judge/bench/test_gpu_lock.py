@@ -49,12 +49,9 @@ with lock.shared():
                 sys.stdin.readline()
             print('again', flush=True)
         elif line.strip() == 'put off':
-            with lock.contexts_put_off():
-                print('off', flush=True)
+            with lock.alone(puts_off=True), lock.without_contexts():
+                print('none', flush=True)
                 sys.stdin.readline()
-                with lock.alone(), lock.without_contexts():
-                    print('none', flush=True)
-                    sys.stdin.readline()
             print('again', flush=True)
         elif line.strip() == 'contexts?':
             print(lock.contexts_are_made(), flush=True)

@@ -603,8 +603,8 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     said: list[object] = []
 
     @contextmanager
-    def quiet(lock, device):
-        said.append(f"alone, quiet {device}")
+    def quiet(lock, device, puts_off):
+        said.append(f"alone, quiet {device}, {puts_off}")
         yield 0.25
         said.append("shared")
 
@@ -623,14 +623,13 @@ def test_the_trusted_clock_has_the_gpu_alone_and_a_quiet_moment(monkeypatch):
     )
     monkeypatch.setattr(stage, "draw_ahead", lambda measurement, claimed_us: said.append(f"drawn for {claimed_us}"))
     lock = SimpleNamespace(
-        contexts_put_off=lambda: nullcontext(said.append("put off")),
         without_contexts=lambda: nullcontext(said.append("no contexts")),
     )
     own._sides, own.lock, own.measurement, own.rng = {"candidate": mine, "eager": theirs}, lock, measurement, 4
     assert TimingStage._trusted(own, 5.0) == "a time"
     called = (measurement, mine, theirs, 4, 5.0)
     assert said == [
-        "drawn for 5.0", "put off", "alone, quiet cuda:0", "no contexts", ["candidate#2", "eager#2"], called,
+        "drawn for 5.0", "alone, quiet cuda:0, True", "no contexts", ["candidate#2", "eager#2"], called,
         "shared", "checked",
     ], "what needs no quiet is done before and after"  # fmt: skip
     with pytest.raises(Ended) as caught:
