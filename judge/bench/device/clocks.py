@@ -179,8 +179,8 @@ def quiet_and_alone(
     """Inside `lock.shared()`: have the GPU alone for the block, from a quiet moment on. Seconds that took are yielded.
 
     While it is not quiet others may use it, for QUIET_WAIT_S; then it is taken as it is. Waiting for others is no part
-    of these seconds. Contexts in the making are waited for where it is not quiet beside them. `puts_off`: as `alone` has
-    it.
+    of these seconds. Contexts in the making are waited for where it is not quiet beside them. `puts_off`: as in
+    `alone`.
     """
     waited_s = 0.0
     while True:

@@ -7,8 +7,8 @@ two pieces of its work.
 CUDA contexts are made beside all of them, except beside a measurement that would read it: byte 2 is shared by processes
 that make theirs, byte 3 is held by a measurement that has none begin. Only who has the GPU alone takes byte 3, and who
 makes a context waits for no other byte, so nobody waits in a circle. Byte 4 is held by who heads the queue
-and will take byte 3: nobody waits for it for longer than LONGEST_PUT_OFF_S. The kernel frees all bytes when their holder
-dies.
+and will take byte 3: nobody waits for it for longer than LONGEST_PUT_OFF_S. The kernel frees all bytes when the
+holder dies.
 """
 
 from __future__ import annotations
