@@ -54,30 +54,39 @@ def handed_over(bench: Bench, folder: Path, source: str = TRITON) -> Handover:
     return found
 
 
-def launch(given: Handover, source: str = TRITON) -> list[float]:
-    """Milliseconds of the first and second forward in a process that was given this."""
-    folder = given.folder
-    payload = {"source": source, "init": [64], "shape": [16, 64], "handover": given.payload}
-    (folder / "payload.json").write_text(json.dumps(payload))
-    (folder / "tmp").mkdir(exist_ok=True)
-    env = {**os.environ, "TRITON_CACHE_DIR": str(folder / "triton"), "TMPDIR": str(folder / "tmp")}
-    command = [sys.executable, handover_child.__file__, str(folder)]
+@pytest.fixture(scope="module")
+def launch(driver):
+    """Launches in processes forked from one that has loaded torch and Triton, as those of a bench are."""
     root = Path(__file__).parents[3]
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(root)]))
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    line = next(line for line in done.stdout.splitlines() if line.startswith("TIMES "))
-    return list(json.loads(line.removeprefix("TIMES ")))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(root)]))}
+    command, pipe = [sys.executable, handover_child.__file__], subprocess.PIPE
+    with (
+        (driver / "log").open("w") as log,
+        subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=log, text=True) as process,
+    ):
+
+        def launched(given: Handover, source: str = TRITON) -> list[float]:
+            """Milliseconds of the first and second forward in a process that was given this."""
+            payload = {"source": source, "init": [64], "shape": [16, 64], "handover": given.payload}
+            (given.folder / "payload.json").write_text(json.dumps(payload))
+            (given.folder / "tmp").mkdir(exist_ok=True)
+            process.stdin.write(f"{given.folder}\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+            assert said.startswith("TIMES ") and process.stdout.readline() == "ENDED 0\n", (driver / "log").read_text()
+            return list(json.loads(said.removeprefix("TIMES ")))
+
+        yield launched
 
 
-def test_nothing_is_compiled_twice_and_no_host_module_is_rebuilt(bench, tmp_path):
+def test_nothing_is_compiled_twice_and_no_host_module_is_rebuilt(bench, launch, tmp_path):
     given = handed_over(bench, tmp_path / "child")
     first_ms, _ = launch(given)
     sys.stdout.write(f"\nfirst forward with everything handed over: {first_ms:.0f} ms\n")
     assert given.made_here() == (0, 0)
 
 
-def test_an_autotuner_finds_its_configurations_and_tells_its_choice(bench, tmp_path):
+def test_an_autotuner_finds_its_configurations_and_tells_its_choice(bench, launch, tmp_path):
     configs = "[triton.Config({}, num_warps=w) for w in (1, 2, 64, 4)]"
     source = TRITON.replace("@triton.jit", f"@triton.autotune({configs}, key=['n'])\n@triton.jit")
     given = handed_over(bench, tmp_path / "child", source)
@@ -89,7 +98,7 @@ def test_an_autotuner_finds_its_configurations_and_tells_its_choice(bench, tmp_p
     assert len(row["compiled"]) == 3 and choice["config"] in row["compiled"]
 
 
-def test_without_the_handover_both_would_be(bench, tmp_path):
+def test_without_the_handover_both_would_be(bench, launch, tmp_path):
     (tmp_path / "child" / "triton").mkdir(parents=True)
     empty = Handover("", tmp_path / "child", frozenset(), {})
     first_ms, _ = launch(empty)
@@ -120,7 +129,7 @@ def test_a_failure_to_compile_never_touches_the_gpu(gpu_bench):
     assert [stage.name for stage in outcome.stages] == ["parse", "compile"]
 
 
-def test_compiling_ahead_leaves_everything_for_the_child(gpu_bench, tmp_path):
+def test_compiling_ahead_leaves_everything_for_the_child(gpu_bench, launch, tmp_path):
     job = Job("ahead", ProblemSpec(PROBLEM), TRITON, limits=LIMITS)
     assert gpu_bench.compile(job).verdict is Verdict.COMPILED_ONLY
     (tmp_path / "child" / "triton").mkdir(parents=True)
