@@ -111,8 +111,12 @@ def test_a_job_exported_anew_is_judged_anew(tmp_path) -> None:
 
 
 def test_two_processes_never_write_one_file_and_other_accounts_see_none(tmp_path) -> None:
-    with OutcomeFile(tmp_path / "out.jsonl"), pytest.raises(Busy):
-        OutcomeFile(tmp_path / "out.jsonl")
+    before = os.umask(0)
+    try:
+        with OutcomeFile(tmp_path / "out.jsonl"), pytest.raises(Busy):
+            OutcomeFile(tmp_path / "out.jsonl")
+    finally:
+        os.umask(before)
     assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
     with OutcomeFile(tmp_path / "out.jsonl") as again:
         assert again.finished() == set()

@@ -55,6 +55,8 @@ def test_stages_beyond_the_bound_are_left_out_and_long_texts_are_cut():
         one.hear(heard(long, "n"), seen.append)
     assert len(one.stages) == len(seen) == MOST_STAGES
     assert (len(seen[0].detail), len(seen[0].fix)) == (DETAIL_CHARS, DETAIL_CHARS)
+    refused = one.refused("problem.raises", "it ended", "fix it")
+    assert (refused.verdict, refused.stages) == (Verdict.REFUSED_PROBLEM, tuple(seen))
 
 
 def test_too_many_messages_are_the_problems_end():
