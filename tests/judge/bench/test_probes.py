@@ -13,7 +13,7 @@ from judge.bench.judging.asking import Question, Questions
 from judge.bench.judging.families import reshaped
 from judge.bench.judging.parameters import changed, snapshot
 from judge.bench.judging.precision import Errors, errors, kept_bits, row_weights, weighted_errors
-from judge.bench.judging.probes import ALL_OF_SUMS, OF_SUMS, mirrored
+from judge.bench.judging.probes import ALL_OF_SUMS, OF_SUMS, _decades, mirrored
 from judge.bench.judging.reference import Reference
 from judge.values import Policy, Precision
 from tests.judge.rounds_bench import problem
@@ -46,6 +46,12 @@ PARTS = {
     "every third": slice(1, None, 3),
     "all but a fiftieth": slice(0, 39200),
 }
+
+
+def test_magnitudes_are_spread_evenly_around_one():
+    sizes = _decades(torch.empty(4000), 12.0).abs().log10()
+    assert -6 <= float(sizes.min()) < -5.9 and 5.9 < float(sizes.max()) <= 6
+    assert abs(float(sizes.mean())) < 0.3
 
 
 @pytest.mark.parametrize(
