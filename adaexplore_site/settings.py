@@ -19,6 +19,7 @@ ALLOWED_HOSTS = env.text("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(","
 CSRF_TRUSTED_ORIGINS = [origin for origin in env.text("CSRF_TRUSTED_ORIGINS").split(",") if origin]
 
 INSTALLED_APPS = [
+    *(["daphne"] if "runserver" in sys.argv else []),  # its runserver has sockets; everybody else would load Twisted
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
