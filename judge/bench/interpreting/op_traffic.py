@@ -72,8 +72,28 @@ def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 def _matrix_flops(packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
     if packet is _aten._scaled_dot_product_flash_attention_for_cpu:
         return _attention_flops(*args[:3])
-    formula = flop_registry.get(packet)
-    return int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
+    formula = _formula(packet)
+    if formula is not None:
+        return int(formula(*args, **kwargs, out_val=out))
+    matrices = [tensor for tensor in _tensors((args, kwargs)) if tensor.dim()]
+    if str(packet) in _VECTOR_PRODUCTS:
+        return 2 * max((tensor.numel() for tensor in matrices), default=0)
+    if str(packet).startswith(_OF_MATRICES):
+        return 2 * max((tensor.numel() * tensor.shape[-1] for tensor in matrices), default=0)
+    return 0
+
+
+@cache
+def _formula(packet: Any) -> Callable[..., Any] | None:
+    """torch's count of operations of an operator, or of the one that it is in place."""
+    plain = getattr(_aten, str(packet).removeprefix("aten.").removesuffix("_"), None)
+    found: Callable[..., Any] | None = flop_registry.get(packet) or flop_registry.get(plain)
+    return found
+
+
+# Products that torch has no count of; of decompositions and inverses, which contain products, the least.
+_VECTOR_PRODUCTS = frozenset({"aten.mv", "aten.addmv", "aten.addmv_", "aten.dot", "aten.vdot"})
+_OF_MATRICES = ("aten.linalg_", "aten._linalg_", "aten.triangular_solve", "aten.cholesky", "aten.ormqr", "aten.lu_")
 
 
 _BUILT_IN = frozenset(torch._C._dispatch_get_all_op_names())  # before anybody else has registered some
@@ -97,7 +117,7 @@ def is_made_of_others(func: Any) -> bool:
     """Whether what it calls is to be counted: that of an added operator, and what comes undivided from inside one."""
     key = torch._C.DispatchKey
     composite = func.has_kernel_for_dispatch_key
-    return is_added(func) or (composite(key.CompositeImplicitAutograd) and not composite(key.CPU) and not is_view(func))
+    return is_added(func) or (composite(key.CompositeImplicitAutograd) and not composite(key.CPU))
 
 
 def replaced_operators() -> list[str]:
@@ -144,19 +164,50 @@ class _OpCounter(TorchDispatchMode):  # type: ignore[misc]
         self.ledger.operators += 1
         if is_made_of_others(func):
             return inside_added(self, func, args, kwargs)
-        before = [tensor.data_ptr() for tensor in _tensors((args, kwargs))] if _is_maybe_alias(func) else []
-        out = func(*args, **kwargs)
         if is_paused(self.ledger) or is_silent(func) or _is_onto_itself(func, args):
-            return out
-        if before and isinstance(out, torch.Tensor) and out.data_ptr() in before:
-            return out
-        self.ledger.add(_operator_traffic(func, args, kwargs, out))
+            return func(*args, **kwargs)
+        inside = _Products(self.ledger)
+        out = inside.run(func, args, kwargs) if _may_multiply(func, args) else func(*args, **kwargs)
+        self.ledger.add(_operator_traffic(func, args, kwargs, out, inside.flops))
         return out
 
 
-def _is_maybe_alias(func: Any) -> bool:
-    """contiguous, to and reshape give their argument back when there is nothing to do."""
-    return str(func._overloadpacket) in {"aten.contiguous", "aten.to", "aten.reshape", "aten._to_copy", "aten.dropout"}
+def _may_multiply(func: Any, args: Any) -> bool:
+    """Whether an operator of which no operations are known takes two dense matrices or more."""
+    matrices = [tensor for tensor in _tensors(args) if tensor.dim() > 1 and tensor.layout is torch.strided]
+    wanted = [argument.type.kind() == "TensorType" for argument in func._schema.arguments]
+    numbers = any(tensor and isinstance(value, int | float) for tensor, value in zip(wanted, args, strict=False))
+    return len(matrices) > 1 and _formula(func._overloadpacket) is None and not numbers
+
+
+class _Products(TorchDispatchMode):  # type: ignore[misc]
+    """Adds up the products that one operator computes by calling others, as addbmm does."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger = ledger
+        self.flops = self.called = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """See `_OpCounter`."""
+        return False
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The operator itself, within this mode, whose turns count in its place."""
+        with self:
+            out = func.redispatch(_CPU, *args, **kwargs)
+        self.ledger.operators += max(0, self.called - 1)
+        return out
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if is_made_of_others(func):
+            return inside_added(self, func, args, kwargs)
+        self.called += 1
+        out = func(*args, **kwargs)
+        self.flops += _matrix_flops(func._overloadpacket, args, kwargs, out)
+        return out
 
 
 def _is_onto_itself(func: Any, args: Any) -> bool:
@@ -164,7 +215,8 @@ def _is_onto_itself(func: Any, args: Any) -> bool:
     return str(func._overloadpacket) == "aten.copy_" and args[0].data_ptr() == args[1].data_ptr()
 
 
-def _operator_traffic(func: Any, args: Any, kwargs: Any, out: Any) -> LaunchTraffic:
+def _operator_traffic(func: Any, args: Any, kwargs: Any, out: Any, inside: int) -> LaunchTraffic:
+    """`inside`: operations in products that it computed by calling others."""
     packet = func._overloadpacket
     name = str(packet)
     inputs, outputs = _tensors((args, kwargs)), _tensors(out)
@@ -173,7 +225,7 @@ def _operator_traffic(func: Any, args: Any, kwargs: Any, out: Any) -> LaunchTraf
     if name == "aten.embedding":  # reads the rows it gathers, not the table
         inputs = [*inputs[1:], *outputs]
     moved = sum(map(tensor_bytes, inputs)) + sum(map(tensor_bytes, outputs))
-    flops = _matrix_flops(packet, args, kwargs, out)
+    flops = _matrix_flops(packet, args, kwargs, out) or inside
     floating = [t.numel() for t in (*inputs, *outputs) if t.is_floating_point()]
     kind = dot_kind(inputs[0].dtype, name) if inputs else "fp32"
     return LaunchTraffic(

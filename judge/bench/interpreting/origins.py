@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_leaves
 
 from judge.bench.interpreting.op_traffic import (
     inside_added,
+    is_added,
     is_made_of_others,
     is_silent,
     is_view,
@@ -92,10 +93,10 @@ class Origins(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if self._inside:
             return func(*args, **kwargs)
-        if is_view(func):
+        if is_view(func) and not is_made_of_others(func):
             self._take_numbers(tree_leaves((args, kwargs)))
             return func(*args, **kwargs)
-        if is_made_of_others(func):
+        if is_added(func):
             return inside_added(self, func, args, kwargs)
         self._tell_replaced()  # it may be taken back before forward ends
         leaves = tree_leaves((args, kwargs))
