@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -15,9 +16,13 @@ from judge.bench.interpreting.kernel_code import Codes
 from judge.bench.interpreting.op_witness import OpWitness
 from judge.bench.interpreting.traffic import LaunchTraffic, TrafficReport
 from judge.bench.processes.child import Assignment
+from judge.bench.processes.inspection import threads_in
 from judge.bench.subjects.gpu_trace import GpuTrace
 from judge.bench.subjects.launches import MODES, Launches, compiled_graphs, install
 from judge.values import JudgeError
+
+GOES_ON_S, LOOK_S = 1.0, 0.01  # how long a thread may go on after forward while operators are counted
+GOES_ON = "a thread that went on after forward"
 
 
 class Watch:
@@ -47,6 +52,8 @@ class Counted(Watch):
         self.adapter = adapter
         self._send = send
         self._witness = OpWitness()
+        self._before: set[int] | None = None  # threads, while a call is counted
+        self._go_on = False  # whether the last counted call left some, which might work when nobody counts any more
 
     @contextmanager
     def during(self, *, count: bool) -> Iterator[None]:
@@ -62,15 +69,24 @@ class Counted(Watch):
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
+        self._before, self._go_on = _threads(), False
         with self.adapter.counting() as ledger, self._witness.watching(ledger):
             yield
+        self._before = None
+
+    def returned(self, out: Any) -> None:
+        """Wait for threads that go on, while they are watched. One that does not end is told."""
+        until = time.monotonic() + GOES_ON_S
+        while self._before is not None and _threads() - self._before and not self._go_on:
+            time.sleep(LOOK_S)
+            self._go_on = time.monotonic() > until
 
     def _tell(self, row: LaunchTraffic) -> None:
         if len(self.adapter.ledger.kernels) <= MOST_ROWS:
             self._send({"counted": traffic_row(row)})
 
     def report(self, *, count: bool) -> Message:
-        unseen = {"unseen": self._witness.unseen} if count else {}
+        unseen = {"unseen": [*[GOES_ON] * self._go_on, *self._witness.unseen][:MOST_UNSEEN]} if count else {}
         return {"codes": code_rows(self.adapter.take_codes()), **unseen}
 
 
@@ -113,6 +129,7 @@ class Audited(Watch):
             yield
 
     def returned(self, out: Any) -> None:
+        self.inner.returned(out)
         if self.launches.origins is not None:
             self.launches.origins.returned(out)
 
@@ -129,6 +146,10 @@ class Audited(Watch):
         if self.trace is not None and count:
             found |= {"gpu": self.trace.rows, "gpu_failure": self.trace.failure}
         return found
+
+
+def _threads() -> set[int]:
+    return {number for number, _, _ in threads_in()}
 
 
 def code_rows(codes: Codes) -> list[list[str]]:
