@@ -18,6 +18,7 @@ OF_MEANS = 400.0  # a variance as a difference of squares keeps no more than two
 LEVEL = 1.2e4  # of rows of equal elements: within float16, and beyond what stands for an infinity
 LEANS = 1.5  # mean over spread of what rows of one sign are multiplied by
 SEGMENTS = 4  # of a single row
+CHANNELS = 2  # that lie far from zero, where that is at most half of them: roundings of one may be right by luck
 FARTHEST, HIGHEST = 3.0, 10.0  # times the distance, of rows that lie apart and of peaks; no higher ones in products
 NEAR, BELOW, ABOVE, APART, PEAK, LOW, HIGH = range(7)
 
@@ -103,15 +104,15 @@ def _all_below(shape: torch.Size, far: Far) -> torch.Tensor:
 
 
 def _slabs(found: torch.Tensor, shape: torch.Size, far: Far, kept: tuple[int, ...]) -> None:
-    """Of three dimensions or more, a place of the first is BELOW wherever it is, and one of the second ABOVE."""
+    """Of three dimensions or more, a place of the first is BELOW wherever it is, and some of the second ABOVE."""
     if len(shape) < 3:
         return
     kinds = found.view(shape[:-1])
     places = torch.unravel_index(torch.tensor(kept), shape[:-1])
     for dim, kind in enumerate((BELOW, ABOVE) if far.channels and far.above else (BELOW,)):
         left = sorted(set(range(min(shape[dim], len(kept) + 4))) - set(places[dim].tolist()))
-        if left:
-            kinds.select(dim, left[int(torch.randint(len(left), ()))]).fill_(kind)
+        for place in torch.randperm(len(left))[: CHANNELS if dim and shape[dim] >= 2 * CHANNELS else 1].tolist():
+            kinds.select(dim, left[place]).fill_(kind)
 
 
 def put(rows: torch.Tensor, kinds: torch.Tensor, far: Far) -> None:

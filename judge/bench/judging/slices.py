@@ -16,7 +16,7 @@ from judge.bench.exchange.nested import decode, packed
 from judge.bench.exchange.parts import all_equal
 from judge.bench.judging.memory_plan import MemoryPlan
 from judge.bench.judging.parameters import State
-from judge.bench.judging.precision import errors
+from judge.bench.judging.precision import Gathered
 from judge.bench.judging.reference import Answer, Reference
 
 NEARLY, NEARLY_16 = 8.0, 1 / 8  # roundings of the type by which a slice may differ from the whole; of 16 bits, in RMS
@@ -83,8 +83,8 @@ class Slices:
         found = self.plain(place)
         if found is None or found.template != template or found.state:
             return False
-        pairs = zip(found.parts(self.written), (tensor.narrow(0, *place) for tensor in whole), strict=True)
-        return all(one.shape == other.shape and _near(one, other, length) for one, other in pairs)
+        pairs = zip(found.parts(self.written), whole, strict=True)
+        return all(_near(one, tensor.narrow(0, *place), length, tensor) for one, tensor in pairs)
 
 
 def cuts_of(tensors: list[torch.Tensor], same: Answer, written: list[int]) -> tuple[list[frozenset[int]], int]:
@@ -98,8 +98,9 @@ def cuts_of(tensors: list[torch.Tensor], same: Answer, written: list[int]) -> tu
     return [one for one in dict.fromkeys(choices) if one and one.issuperset(written)], int(rows)
 
 
-def _near(one: torch.Tensor, other: torch.Tensor, length: int) -> bool:
-    if one.dtype != other.dtype:
+def _near(one: torch.Tensor, other: torch.Tensor, length: int, whole: torch.Tensor) -> bool:
+    """Whether `one` is `other`, a part of `whole`, but for roundings: of a few rows that are small by chance, too."""
+    if one.dtype != other.dtype or one.shape != other.shape:
         return False
     if all_equal(one, other):
         return True
@@ -108,7 +109,12 @@ def _near(one: torch.Tensor, other: torch.Tensor, length: int) -> bool:
     roundings = NEARLY_16
     if one.itemsize > 2:
         roundings = NEARLY * max(1.0, PER_TERM * math.sqrt(min(length, LONGEST)))
-    return bool(errors(one, other).rms <= roundings * torch.finfo(one.dtype).eps)
+    limit, found, around = roundings * torch.finfo(one.dtype).eps, Gathered(), Gathered()
+    found.add(one, other)
+    if found.errors().rms <= limit:
+        return True
+    around.add(whole, whole)
+    return bool(found.errors().rms * found.spread() <= limit * around.spread())
 
 
 def answered(reference: Reference, inputs: list[Any], seed: int, state: State) -> list[torch.Tensor]:

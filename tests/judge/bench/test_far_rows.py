@@ -125,8 +125,12 @@ def test_another_way_that_is_right_stays_within_what_is_allowed(tmp_path, name):
 
 def test_of_a_reference_that_overflows_only_rows_below_zero_are_asked(tmp_path):
     source = problem("e = torch.exp(x[0])\nreturn e.log1p()", inputs=ROWS)
-    (found,) = asked(tmp_path, source)[ADVERSARIAL].inputs
-    assert float(found.amax(1).amin()) < -100 and float(found.amin(1).amax()) < 100
+    for _ in range(4):  # rows of any scale lie among them, one of which may overflow as well
+        (found,) = asked(tmp_path, source)[ADVERSARIAL].inputs
+        assert float(found.amin(1).amax()) < 100
+        if float(found.amax(1).amin()) < -100:
+            return
+    pytest.fail("no row lies below zero")
 
 
 def test_inputs_on_one_side_are_not_asked_where_nothing_but_tails_would_be_left(tmp_path):
