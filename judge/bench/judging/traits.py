@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 # Which of several equal elements wins is part of these operators' definition ...
-_WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "round", "sign", "heaviside", "bucketize"})
-_STEPS = frozenset({"floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide"})
+_WITH_TIE_RULE = frozenset({"argmax", "argmin", "cummax", "cummin", "sign", "heaviside", "bucketize"})
+_STEPS = frozenset({"round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide"})
 _COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "searchsorted"})
 # ... and is left open by these. Of the second kind only the places are open: the values are the same whichever wins.
 _WITHOUT_TIE_RULE = frozenset({"argsort", "mode", "unique_consecutive"})

@@ -44,16 +44,16 @@ def bench_with_subjects(cpu_bench):
         bench_with_subjects.referee.close()
 
 
-def first_word(fd):
+def first_words(fd):
     link = Channel(socket.socket(fileno=fd))
-    word = link.receive(20)
+    words = [link.receive(20), link.receive(20)]
     link.close()
-    return word
+    return [[name for name in word if name != "number"] for word in words]
 
 
 def test_further_children_load_their_sources_at_once(bench_with_subjects):
     links = bench_with_subjects.ask({"candidate#2": "run", "eager#2": "eager", "incumbent": "incumbent"})
-    assert all(first_word(fd)["loaded"] for fd in links.values())
+    assert all(first_words(fd) == [["started"], ["loaded"]] for fd in links.values())
     assert list(bench_with_subjects.group.members) == list(links)
 
 
@@ -68,7 +68,7 @@ def test_an_answer_that_does_not_come_in_time_is_a_fault_of_the_judge():
 
 def test_each_child_is_a_process_of_its_own(bench_with_subjects):
     for fd in bench_with_subjects.ask({"candidate#2": "run", "candidate#3": "run"}).values():
-        first_word(fd)
+        first_words(fd)
     bench_with_subjects.group.ended("candidate#3", 5)
     assert len({child.pid for child in bench_with_subjects.group.members.values()}) == 2
 
@@ -112,7 +112,7 @@ def test_one_evaluation_has_a_bounded_number_of_requests(bench_with_subjects):
 
 def test_children_that_are_hung_up_on_end_by_themselves(bench_with_subjects):
     for fd in bench_with_subjects.ask({"candidate#2": "run"}).values():
-        first_word(fd)
+        first_words(fd)
     child = bench_with_subjects.group.ended("candidate#2", 10)
     assert child is not None
     child.drain(1 << 16)
