@@ -161,9 +161,7 @@ class GpuLock:
     @contextmanager
     def making(self) -> Iterator[None]:
         """This process makes its CUDA context in the block. Whoever waits for none to be made goes first."""
-        started = self._clock()
-        while not self._try(fcntl.LOCK_SH, SOON) and self._clock() - started < LONGEST_PUT_OFF_S:
-            time.sleep(POLL_S)
+        self._ask_until(lambda: self._try(fcntl.LOCK_SH, SOON))
         self._free(SOON)
         self._lock(fcntl.LOCK_SH, NO_CONTEXTS)
         try:
@@ -197,10 +195,12 @@ class GpuLock:
 
     def _put_off(self) -> None:
         """Have no context begin, and wait until those in the making are done: LONGEST_PUT_OFF_S at most."""
+        self._ask_until(lambda: self._try(fcntl.LOCK_EX, SOON) and not self.contexts_are_made())
+
+    def _ask_until(self, done: Callable[[], bool]) -> None:
+        """Ask again and again until it is so, or for LONGEST_PUT_OFF_S."""
         started = self._clock()
-        while not self._try(fcntl.LOCK_EX, SOON) or self.contexts_are_made():
-            if self._clock() - started >= LONGEST_PUT_OFF_S:
-                return
+        while not done() and self._clock() - started < LONGEST_PUT_OFF_S:
             time.sleep(POLL_S)
 
     def _take(self, kind: int, *, puts_off: bool = False) -> None:

@@ -27,7 +27,7 @@ NEAR, BELOW, ABOVE, APART, PEAK, LOW, HIGH = range(7)
 class Far:
     """How far rows lie from zero. `peaks`: some have one element far above the others, mostly the last. `level`: some
     hold this one value or its negative everywhere (0: none do). `shared`: every input but the first has a mean beyond
-    its spread instead, so that products of rows have one sign. `channels`: one place of the second dimension lies
+    its spread instead, so that products of rows have one sign. `channels`: some places of the second dimension lie
     ABOVE in every entry. `above`: some rows lie above zero. `whole`: all of them lie below. `highest`: how many
     times `by` peaks are high at most."""
 

@@ -28,7 +28,7 @@ from judge.bench.exchange.claims import BurstCaptured, BurstDone, BurstReady
 from judge.bench.exchange.contact import Contact, SubjectFailed
 from judge.bench.exchange.nested import TensorMeta, packed
 from judge.bench.judging.asking import call
-from judge.bench.timing.measured import Drawn, Measurement, Runner
+from judge.bench.timing.measured import AHEAD_BYTES, Drawn, Measurement, Runner, nbytes
 from judge.bench.timing.trusted import CPU, GPU, PASSES, Terms, Trusted, terms_of
 from judge.values import JudgeError
 
@@ -39,8 +39,7 @@ HOPELESS, WIDE = 10, 2.0  # attempts after which a claim that is off by this fac
 COPIES_VARY, COPIES_VARY_US = 1.02, 5.0
 COPIES = 8  # of a burst's content that are there at a time, over both sides and what they keep, at most
 FEW = 4  # calls in a burst: where others leave no room for them, a longer one would tell more
-AHEAD_BYTES, AMPLE_BYTES = 256 << 20, 1 << 30  # of content that is drawn before the GPU is held for it; at most
-AMPLE = 32  # the latter where it is a part this small of what is free
+AMPLE_BYTES, AMPLE = 1 << 30, 32  # drawn ahead in place of AHEAD_BYTES where that is so small a part of what is free
 COPIED_BYTES = 256 << 20  # of content where it has to go through the host
 
 
@@ -68,25 +67,19 @@ def draw_ahead(measurement: Measurement, claimed_us: float) -> None:
     both_sides = 2 * (
         calls + terms.least_for(claimed_us) * (calls + _fewer(calls))
     )  # what bursts are announced with, and are given
-    drawn = sum(_nbytes(content) for content in measurement.ahead)
+    drawn = sum(nbytes(inputs, right) for inputs, right, *_ in measurement.ahead)
     ample = 0 if terms is CPU else min(AMPLE_BYTES, free_bytes(measurement.reference.device) // AMPLE)
     for _ in range(both_sides - len(measurement.ahead)):
-        content = _drawn(measurement)
-        measurement.ahead.append(content)
-        drawn += _nbytes(content)
+        inputs, right, *more = _drawn(measurement)
+        measurement.ahead.append((inputs, right, *more))
+        drawn += nbytes(inputs, right)
         if drawn > max(AHEAD_BYTES, ample):
             return
 
 
-def _nbytes(content: Content) -> int:
-    inputs, right, *_ = content
-    return sum(tensor.nbytes for tensor in (*packed(inputs)[1], *right))
-
-
 def _drawn(measurement: Measurement) -> Content:
     """Fresh content. A burst sets no seeds: outputs that are drawn are compared with two draws of the reference."""
-    inputs, seed = measurement.contents(), secrets.randbits(31)
-    right = measurement.outputs(inputs, seed)
+    inputs, seed, right = measurement.pair()
     again = measurement.outputs(inputs, secrets.randbits(31)) if measurement.drawn else None
     return inputs, right, seed, Drawn(again)
 

@@ -263,11 +263,12 @@ class Measurement:
         drawn = 0
         while len(self._pairs) < AHEAD and drawn <= AHEAD_BYTES:
             lock.let_pass()
-            pair = self._pair()
-            self._pairs.append(pair)
-            drawn += sum(tensor.nbytes for tensor in (*packed(pair[0])[1], *pair[2]))
+            inputs, seed, right = self.pair()
+            self._pairs.append((inputs, seed, right))
+            drawn += nbytes(inputs, right)
 
-    def _pair(self) -> Pair:
+    def pair(self) -> Pair:
+        """Fresh content, and what the reference answers to it from a seed."""
         inputs, seed = self.contents(), secrets.randbits(31)
         return inputs, seed, self.outputs(inputs, seed)
 
@@ -295,7 +296,7 @@ class Measurement:
             inputs, seed = self._again, secrets.randbits(31)
             right = self.outputs(inputs, seed)
         else:
-            inputs, seed, right = self._pairs.pop() if self._pairs else self._pair()
+            inputs, seed, right = self._pairs.pop() if self._pairs else self.pair()
         other = self.outputs(inputs, secrets.randbits(31)) if chance else None
         drawn = Drawn(other, again=again)
         for side in sides:
@@ -402,6 +403,11 @@ class Measurement:
                 text = self.draws()[number].fault(value, exact, other, again=drawn.again)
                 if text:
                     raise _wrong_output(self.reference.gradients.title(number), text)
+
+
+def nbytes(inputs: Any, right: Sequence[torch.Tensor]) -> int:
+    """Of all tensors among the inputs and of the answers."""
+    return sum(tensor.nbytes for tensor in (*packed(inputs)[1], *right))
 
 
 def _wrong_output(title: str, text: str) -> Ended:
