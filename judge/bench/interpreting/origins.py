@@ -143,7 +143,7 @@ class Origins(TorchDispatchMode):  # type: ignore[misc]
 
     def _take(self, leaves: Iterable[Any], by: str) -> None:
         leaves = list(leaves)
-        if self._inside is False and _points(leaves):
+        if not self._inside and _points(leaves):
             for address in list(self._left):
                 self._compare(address, by)
         for leaf in leaves:
@@ -196,9 +196,9 @@ class Origins(TorchDispatchMode):  # type: ignore[misc]
         """Values from the host beside those of the first call."""
         if self._first is None:
             self._first = self._host.copy()
-        others = ((self._host - self._first) + (self._first - self._host)).items()
-        more = sum(nbytes * count for (_, nbytes), count in (self._host - self._first).items())
-        derived = sum(nbytes * count for (text, nbytes), count in others if text not in self._read)
+        new, missing = self._host - self._first, self._first - self._host
+        more = sum(nbytes * count for (_, nbytes), count in new.items())
+        derived = sum(nbytes * count for (text, nbytes), count in (new + missing).items() if text not in self._read)
         if more > HOST_BYTES or derived > self._returned // SHARE:
             self._tell(f"{more:,} bytes came from the host that depend on what is asked")
 
